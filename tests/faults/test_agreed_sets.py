@@ -93,6 +93,25 @@ def test_a_lost_host_a_lost_site_and_a_lost_program() -> None:
     assert not bob.agreed[KEY].blocked and dan.agreed == {}
 
 
+def test_a_program_that_joins_at_once_on_a_host_that_restarted_does_not_keep_the_dead_in_the_group() -> None:
+    """The join says nothing of those that were on the host before, whose loss is not committed yet."""
+    world = made(**{"eu.fr": 1, "eu.de": 1, "us.ny": 1})
+    key = Group("all", Domain("world"))
+    ann, bob = joined(world, "eu.fr.h1", "eu.de.h1", group="all@world")
+    gone = bob.address
+    world.crash("eu.de.h1")
+    world.run(0.05)
+    world.restart("eu.de.h1")
+    world.run(0.05)
+    eve = world.program("eu.de.h1", "eve")
+    call = eve.join_agreed("all@world")
+    world.run(0.4)
+    assert call.result == Done(), "before the loss of bob is committed"
+    assert gone in members(ann, key)
+    world.run(5.0)
+    assert members(ann, key) == members(eve, key) == (ann.address, eve.address)
+
+
 def test_a_cut_gives_views_on_both_sides_and_heals_into_one() -> None:
     world = made()
     ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")
@@ -120,6 +139,23 @@ def test_with_majority_one_side_lives_and_the_other_is_blocked() -> None:
     world.run(30.0)
     assert not ann.agreed[KEY].blocked
     assert members(ann) == members(bob) == members(eve) == (ann.address, bob.address, eve.address)
+
+
+def test_a_dead_member_is_not_waited_for_again_after_a_merge() -> None:
+    """The part that comes back remembers a view of the dead member, and not that it died."""
+    world = made()
+    joined(world, "eu.de.h1", survive="majority")
+    world.pause("eu")
+    world.run(10.0)
+    world.crash("eu.de.h1")
+    world.run(0.1)
+    world.restart("eu.de.h1")
+    world.run(5.0)
+    world.resume("eu")
+    world.run(20.0)
+    (bob,) = joined(world, "eu.fr.h1", survive="majority")
+    assert not bob.agreed[KEY].blocked, bob.agreed[KEY].items[-1]
+    assert members(bob) == (bob.address,)
 
 
 def test_a_wider_scope_than_the_parents_climbs_to_its_core_set() -> None:

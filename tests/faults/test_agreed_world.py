@@ -2,7 +2,10 @@
 
 import pytest
 
+from rostra.core.effects import Send, TimerFired
 from rostra.names import Domain, Group
+from rostra.protocols.agreed.agent import AGAIN, AGREED_AGENT
+from rostra.protocols.agreed.branch import HostHolds
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.fifo.events import Excluded
 from rostra.protocols.links.config import LinkConfig
@@ -99,6 +102,39 @@ def test_a_server_that_restarts_has_its_groups_back_from_the_hosts(restart_after
     (late,) = joined(world, "h2")
     assert programs[0].agreed[KEY].members[-1] == late.address
     assert numbers(programs[0])[-1] == 5
+
+
+def test_a_member_lives_on_after_its_server_and_the_other_host_restarted() -> None:
+    """The restarted host says that it holds nothing before the server has the group back."""
+    world = made()
+    _ann, bob = joined(world, "h1", "h2", survive="majority")
+    world.crash("paris")
+    world.crash("paris.h1")
+    world.run(0.5)
+    world.restart("paris")
+    world.restart("paris.h1")
+    world.run(20.0)
+    assert not bob.agreed[KEY].blocked, bob.agreed[KEY].items[-1]
+    assert bob.agreed[KEY].members == (bob.address,)
+
+
+def test_what_a_host_holds_is_repeated_as_it_is_and_not_as_it_was() -> None:
+    """While a restarted server waits for another host, a program joins on this one."""
+    world = made()
+    ann, _bob = joined(world, "h1", "h2")
+    world.crash("paris")
+    world.crash("paris.h2")
+    world.run(8.0)
+    world.restart("paris")
+    world.run(1.0)
+    eve = world.program("paris.h1", "eve")
+    eve.join_agreed(CHESS)
+    world.run(0.5)
+    agent = world.processes[Domain("paris.h1")].stack[AGREED_AGENT]
+    sent = [effect.message for effect in agent.step(world.now, TimerFired(AGAIN)) if isinstance(effect, Send)]
+
+    (holds,) = [message for message in sent if isinstance(message, HostHolds)]
+    assert {each.id.endpoint for each in holds.members} == {ann.address, eve.address}
 
 
 def test_who_was_blocked_by_a_lost_server_says_so_and_goes_on_when_it_is_back() -> None:

@@ -12,8 +12,10 @@ from rostra.protocols.agreed import agent, groups
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.sim.storm import VIEWS, StormFailed, storm
 
+FOUND_SOMETHING = (62, 64, 93)  # of those beyond the first fifty, of which eleven did
 
-@pytest.mark.parametrize("seed", seeds(50))  # of the first fifty, eleven found something
+
+@pytest.mark.parametrize("seed", [*seeds(50), *FOUND_SOMETHING])
 def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, VIEWS)
 
@@ -43,6 +45,6 @@ def test_ranks_that_differ_from_host_to_host_are_found(monkeypatch: pytest.Monke
 
 def test_a_lost_host_that_nobody_removes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AgreedServer, "_branches_lost", lambda self, now, out: self._lost.clear())
-    monkeypatch.setattr(AgreedServer, "_excuse", lambda self, now, host, out: None)
+    monkeypatch.setattr(AgreedServer, "_excuse", lambda self, core, out: None)
     monkeypatch.setattr(AgreedServer, "_has_gone", lambda self, id, group: False)
     assert "every-change" in first_failure(range(12))

@@ -490,7 +490,7 @@ class AgreedAgent(Service):
             self._hold(group, out)
         out += [Send(self._server, asked.message) for asked in self.asked.values()]
 
-    def _hold(self, group: Group, out: list[Effect]) -> None:
+    def _hold(self, group: Group, out: list[Effect], question: HostQuestion | None = None) -> None:
         known = self.groups[group]
         members = []
         for member in known.members.values():
@@ -501,7 +501,7 @@ class AgreedAgent(Service):
                     members.append(AgreedMember(id, 0, event.meta))
         if not members:
             return
-        question, view = self._new_question(), known.view
+        question, view = question or self._new_question(), known.view
         message = HostHolds(
             group,
             question,
@@ -523,6 +523,11 @@ class AgreedAgent(Service):
                 del self.asked[number]
                 if message.verb is GroupVerb.JOIN:
                     self._give_up(now, message, out)
+            elif self.up and isinstance(message, HostHolds):
+                # As it is now: without a member that joined since, it would say that this one is gone.
+                del self.asked[number]
+                if message.group in self.groups:
+                    self._hold(message.group, out, message.question)
             elif self.up:
                 out.append(Send(self._server, message))
 

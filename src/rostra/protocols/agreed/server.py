@@ -135,7 +135,7 @@ class CoreSet:
         self.core = core
         self.is_parent = is_parent  # of the others: the hosts are theirs to look after
         self.told: dict[Group, ToldGroup] = {}
-        self.asked: dict[str, HostQuestion] = {}  # by request: who waits for the answer
+        self.asked: dict[str, MemberAsked] = {}  # by request: what a host waits for
         self.form_until = form_until  # until then, or until all whom we see are in our part, requests wait
         self.waiting: list[Asking] = []
 
@@ -185,8 +185,8 @@ class AgreedServer(Service):
             case Received(sender, SyncDone()):
                 self._synced.add(sender)
                 self._restore_ready(now, out)
-                if self._neighbours.cluster:
-                    self._excuse(now, sender, out)
+                for core in self._ordinary():
+                    self._excuse(core, out)
             case Received(sender, message):
                 relation = self._neighbours.up.get(sender)
                 if relation is None:
@@ -239,15 +239,8 @@ class AgreedServer(Service):
                     out.append(_ignored(message, "a member of another host"))
                 elif not self._agrees_on(group):
                     self._pass_up(sender, message, out)
-                elif self._must_restore(now, message):
-                    self._wait_for_hosts(message)
-                    self._restore_ready(now, out)
                 else:
-                    core = self._part_in(now, group.scope, out)
-                    if core.is_formed(now):
-                        self._take(now, core, message, out)
-                    elif message not in core.waiting:
-                        core.waiting.append(message)
+                    self._arrived(now, message, out)
             case ViewTaken(group, host):
                 if not self._may_ask(sender, relation, group, host):
                     out.append(_ignored(message, OUTSIDE))
@@ -406,8 +399,9 @@ class AgreedServer(Service):
         for host in [host for host in self._holding if inside(domain, host)]:
             del self._holding[host]
         for core in self._ordinary():
-            for request in [request for request, each in core.asked.items() if inside(domain, each.host)]:
-                del core.asked[request]
+            for request, asked in list(core.asked.items()):
+                if inside(domain, asked.question.host):
+                    del core.asked[request]
 
     def _branch_lost(self, domain: Domain) -> None:
         self._forget_holding(domain)
@@ -429,11 +423,8 @@ class AgreedServer(Service):
         for core in self._ordinary():
             for group in sorted(core.table.groups):
                 ids = core.table.groups[group].view.ids
-                gone = [
-                    id
-                    for id in ids
-                    if any(inside(domain, id.endpoint) for domain in lost) and id not in self._held(id, group)
-                ]
+                below = [id for id in ids if any(inside(domain, id.endpoint) for domain in lost)]
+                gone = [id for id in below if id not in self._held(id, group)]
                 self._propose_loss(now, core, group, gone, out)
 
     def _propose_loss(
@@ -453,29 +444,42 @@ class AgreedServer(Service):
                 change = GroupChange(group, GroupVerb.ATTRIBUTES, (), request, data=known.view.attributes)
                 self._propose(self._now, core, change, out)
 
-    def _note_holding(self, core: CoreSet, group: Group, host: Domain) -> None:
-        """A request of this host was done."""
-        known = core.table.get(group)
-        held = self._holding.setdefault(host, {}).setdefault(group, {})
-        for each in known.view.members if known is not None else ():
-            if host_of(each.id.endpoint) == host and each.id not in self._departed:
+    def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
+        """A request of this host was done. It says nothing of others there: they may have died with the agent
+        that was there before, and wait in `_lost`."""
+        listed = frozenset(_ids(core.table.get(asked.group)))
+        held = self._holding.setdefault(asked.question.host, {}).setdefault(asked.group, {})
+        for each in asked.members:
+            if each.id in listed and each.id not in self._departed:
                 held[each.id] = each.attributes
 
-    def _excuse(self, now: Instant, host: Domain, out: list[Effect]) -> None:
-        """A host has said all that it holds. Of its members, those in a view that it does not hold are dead,
-        and so are those that a rule still asks for."""
-        for core in self._ordinary():
-            for group in sorted(core.table.groups):
-                known = core.table.groups[group]
-                asked_for = [each.id for each in known.living.members]
-                asked_for += [each.id for attempt in known.living.attempts for each in attempt.members]
-                ours = {id for id in (*known.view.ids, *asked_for) if host_of(id.endpoint) == host}
-                held = self._holding.get(host, {}).get(group, {})
-                if dead := tuple(sorted(ours.difference(held))):
-                    request = f"dead {host} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
-                    self._propose(now, core, GroupChange(group, GroupVerb.FAIL, dead, request), out)
+    def _excuse(self, core: CoreSet, out: list[Effect]) -> None:
+        """Members of our hosts that are dead, and yet in a view or asked for by a rule, are removed; again
+        after a merge with a part that did not know."""
+        for group in sorted(core.table.groups):
+            known = core.table.groups[group]
+            counted = [known.living.members, *[each.members for each in known.living.attempts]]
+            ids = {*known.view.ids, *[each.id for members in counted for each in members]}
+            if dead := tuple(sorted([id for id in ids if self._has_gone(id, group)])):
+                named = f"{core.core.state.view.pid} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
+                change = GroupChange(group, GroupVerb.FAIL, dead, f"dead {self.domain} {named}")
+                self._propose(self._now, core, change, out)
 
     # Requests, at the core-set
+
+    def _arrived(self, now: Instant, message: Asking, out: list[Effect]) -> None:
+        if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
+            held = {each.id: each.attributes for each in message.members}
+            self._holding.setdefault(message.question.host, {})[message.group] = held
+        if self._must_restore(now, message):
+            self._wait_for_hosts(message)
+            self._restore_ready(now, out)
+            return
+        core = self._part_in(now, message.group.scope, out)
+        if core.is_formed(now):
+            self._take(now, core, message, out)
+        elif message not in core.waiting:
+            core.waiting.append(message)
 
     def _take(self, now: Instant, core: CoreSet, message: Asking, out: list[Effect]) -> None:
         if isinstance(message, HostHolds):
@@ -490,7 +494,7 @@ class AgreedServer(Service):
             why = f"{group} is {known.kind}; join it so"
             return self._answer(message.question, group, NotAllowed.code, why, out)
         request = str(message.question)
-        core.asked[request] = message.question
+        core.asked[request] = message
         ids = tuple([each.id for each in message.members])
         if message.verb is GroupVerb.JOIN:
             meta = message.members[0].attributes if message.members else b""
@@ -525,13 +529,14 @@ class AgreedServer(Service):
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
         for outcome in commit.outcomes:
-            question = core.asked.pop(outcome.request, None)
-            if question is not None:
+            asked = core.asked.pop(outcome.request, None)
+            if asked is not None:
                 code = _CODES.get(outcome.code, outcome.code)
-                self._answer(question, outcome.group, code, _why(outcome), out)
-                self._note_holding(core, outcome.group, question.host)
+                self._answer(asked.question, outcome.group, code, _why(outcome), out)
+                self._note_holding(core, asked)
         if isinstance(commit.record.proposal.change, PartsMerged):
             self._confirm(core, commit, out)
+            self._excuse(core, out)
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
@@ -604,8 +609,7 @@ class AgreedServer(Service):
         told = core.told.setdefault(group, ToldGroup())
         if message.id is not None:
             told.ids[host] = message.id
-        held = {each.id: each.attributes for each in message.members}
-        self._holding.setdefault(host, {})[group] = held
+        held = self._holding.get(host, {}).get(group, {})
         listed = [each for each in _ids(core.table.get(group)) if host_of(each.endpoint) == host]
         self._propose_loss(now, core, group, [each for each in listed if each not in held], out)
         self._bring_back(now, core, group, host, message.group_kind, out)
@@ -614,9 +618,13 @@ class AgreedServer(Service):
             self._tell(core, group, [host], out)
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
-        return id in self._departed or (
-            host_of(id.endpoint) in self._synced and id not in self._held(id, group)
-        )
+        """Has its host said so, or all that it holds, without it? One that is about to join has not."""
+        if id in self._departed:
+            return True
+        if host_of(id.endpoint) not in self._synced or id in self._held(id, group):
+            return False
+        asked = self.sets[group.scope].asked.values()
+        return all(id != joining.id for each in asked for joining in each.members)
 
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
@@ -695,6 +703,7 @@ class AgreedServer(Service):
             self._propose_loss(now, core, group, lost, out)
         for each in held:
             self._reconcile(now, core, each, out)
+        self._excuse(core, out)  # hosts may have said so before we knew of the group
         core.waiting += restoring.waiting
 
     # Timers
