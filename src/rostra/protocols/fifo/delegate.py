@@ -18,6 +18,7 @@ Of members of other LANs only senders are kept; receivers cost a delegate nothin
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
@@ -109,6 +110,9 @@ class Backup(Struct, frozen=True):
 
 
 State = Out | Joining | In | Lingering | Backup
+
+HAVE_MAX = 65_536
+"""Streams that one request may name, in all its pieces."""
 
 
 class Local(Struct):
@@ -424,7 +428,8 @@ class DelegateCore:
             case _, CutRequest():
                 self._cut_request(source, message)
             case _, ViewId():
-                self._view_id(lan_of(source), message)
+                if (have := self._gathered(source, message)) is not None:
+                    self._view_id(lan_of(source), replace(message, have=tuple(have.items())))
             case _, CutReply():
                 if self.peers.cut_replied(message):
                     self._peer_active(message.cut.lan)
@@ -455,10 +460,7 @@ class DelegateCore:
         for who, first in message.others:
             if host_of(who) == host_of(source):
                 self._can_supply(who, first)
-        req, have = self._asking.pop(source, (message.req, {}))
-        have = have | dict(message.have) if req == message.req else dict(message.have)
-        if not message.last:
-            self._asking[source] = (message.req, have)
+        if (have := self._gathered(source, message)) is None:
             return
         self._answer_if_complete()
         receiver = self.relays.receiver.get(source, source)
@@ -473,6 +475,18 @@ class DelegateCore:
         for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
             self.voice.say(source, reply)
+
+    def _gathered(
+        self, source: Endpoint, message: StartSync | CutRequest | ViewId
+    ) -> dict[Stream, int] | None:
+        """The numbers of all pieces of a request; None as long as more of them are to come."""
+        req, have = self._asking.pop(source, (message.req, {}))
+        have = have | dict(message.have) if req == message.req else dict(message.have)
+        if message.last:
+            return have
+        if len(have) <= HAVE_MAX:
+            self._asking[source] = (message.req, have)
+        return None
 
     def _can_supply(self, stream: Stream, first: int) -> None:
         """A sender of our LAN has nothing below this number any more."""
@@ -536,15 +550,17 @@ class DelegateCore:
             self.kept.add(source, message)
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
+        elif (have := self._gathered(source, message)) is None:
+            return
         elif self._complete if message.lan == self.lan else self.peers.is_active(message.lan):
             receiver = self.relays.receiver.get(source, source)
             flowing = self._flowing().get(message.lan, [])
-            entries = self._entries(flowing, receiver, dict(message.have), message.members)
+            entries = self._entries(flowing, receiver, have, message.members)
             self._reply_cut(source, message, self._cut(message.lan, entries))
         elif message.lan == self.lan or message.lan in self.peers.machines:
             waiting = self._waiting.setdefault(message.lan, {})
             waiting.pop(source, None)
-            waiting[source] = message
+            waiting[source] = replace(message, have=tuple(have.items()))
         else:
             self._reply_cut(source, message, Cut(message.lan, 0, (), False, ()))
 

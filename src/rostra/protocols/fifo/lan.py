@@ -33,6 +33,7 @@ from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of, parent
 from rostra.protocols.fifo.audience import HostVoice
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, CutRequest, attributes_of
+from rostra.protocols.fifo.pieces import pieces_of
 from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
 from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.fifo.voice import delegate_of, lan_of
@@ -307,8 +308,9 @@ class Lans:
             lan.pieces = []
         asked = self._announced(lan.name)[:ASKED_AT_ONCE] if lan.phase is LanPhase.ACTIVE else ()
         have = () if asked else self._senders.have(lan.name)
-        request = CutRequest(self._voice.group, lan.req, self.epoch, lan.name, asked, have)
-        self._voice.say(delegate_of(self._voice.lan), request)
+        for some, last in pieces_of(have):
+            request = CutRequest(self._voice.group, lan.req, self.epoch, lan.name, asked, some, last)
+            self._voice.say(delegate_of(self._voice.lan), request)
         self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)
 
     def _announced(self, name: Domain) -> tuple[Endpoint, ...]:

@@ -154,6 +154,7 @@ class ViewId(ControlMessage, frozen=True, tag=4):
     have: Have = ()
     tree: Number = 0  # the version of the tree that the asker uses
     coordinator: str = ""  # and who made that tree
+    last: bool = True  # else `have` goes on in the next one
 
 
 class CutRequest(ControlMessage, frozen=True, tag=5):
@@ -164,6 +165,7 @@ class CutRequest(ControlMessage, frozen=True, tag=5):
     lan: Domain
     members: tuple[Endpoint, ...] = ()
     have: Have = ()
+    last: bool = True  # else `have` goes on in the next one
 
 
 class CutReply(ControlMessage, frozen=True, tag=6):

@@ -18,6 +18,7 @@ from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, ViewId, attributes_of
+from rostra.protocols.fifo.pieces import pieces_of
 from rostra.protocols.fifo.relay import RelayEnding
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
@@ -172,16 +173,10 @@ class Peers:
         peer.phase = PeerPhase.PEER_SYNC
         if not again:
             peer.asked_at = self._voice.now
-        tree = self._forwarding.tree
-        question = ViewId(
-            self._voice.group,
-            peer.req,
-            self._epoch,
-            peer.epoch,
-            self._have(peer.name),
-            *order(tree),
-        )
-        self._voice.say(delegate_of(peer.name), question)
+        tree = order(self._forwarding.tree)
+        for some, last in pieces_of(self._have(peer.name)):
+            question = ViewId(self._voice.group, peer.req, self._epoch, peer.epoch, some, *tree, last)
+            self._voice.say(delegate_of(peer.name), question)
         round_trip = self._relays.repairs.round_trips.get(peer.name, 0.0)
         wait = max(self._voice.config.peer_wait_min_s, 3 * round_trip)
         self._voice.set_timer(wait, "peer", peer.name)

@@ -1,9 +1,16 @@
-"""Splitting replies that name more senders than one control message may hold."""
+"""Splitting requests and replies that name more senders than one control message may hold."""
 
 from rostra.protocols.fifo.messages import Cut
+from rostra.protocols.flow.messages import Have
 
 ENTRIES_PER_REPLY = 400
-"""Senders in one piece of a reply: well below what one control message may hold."""
+"""Senders in one piece of a reply or request: well below what one control message may hold."""
+
+
+def pieces_of(have: Have) -> list[tuple[Have, bool]]:
+    """The numbers of a request in pieces, one at least; the last one is marked."""
+    begins = range(0, max(1, len(have)), ENTRIES_PER_REPLY)
+    return [(have[begin : begin + ENTRIES_PER_REPLY], begin == begins[-1]) for begin in begins]
 
 
 def pieces(cuts: list[Cut]) -> list[tuple[tuple[Cut, ...], bool]]:
