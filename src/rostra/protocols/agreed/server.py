@@ -82,6 +82,7 @@ from rostra.protocols.agreed.config import (
     AgreedConfig,
 )
 from rostra.protocols.agreed.core import SetCore
+from rostra.protocols.agreed.differences import base_of, hosts_of, ids_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.fences import FenceRecord
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome
@@ -447,7 +448,7 @@ class AgreedServer(Service):
     def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
         """A request of this host was done. It says nothing of others there: they may have died with the agent
         that was there before, and wait in `_lost`."""
-        listed = frozenset(_ids(core.table.get(asked.group)))
+        listed = frozenset(ids_of(core.table.get(asked.group)))
         held = self._holding.setdefault(asked.question.host, {}).setdefault(asked.group, {})
         for each in asked.members:
             if each.id in listed and each.id not in self._departed:
@@ -546,7 +547,7 @@ class AgreedServer(Service):
             out += self._fences.reserve(known.living.fence)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
-            core, group, [each for each in _hosts_of(known.view) if ids.get(each) != known.view.id], out
+            core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
         for host in sorted(self._holding):
             self._bring_back(self._now, core, group, host, known.kind, out)
@@ -571,14 +572,14 @@ class AgreedServer(Service):
         by_base: dict[ViewId | None, list[Domain]] = {}
         for host in hosts:
             if inside(self.domain, host):
-                base = _base(known, told.ids.get(host))
+                base = base_of(known, told.ids.get(host))
                 by_base.setdefault(None if base is None else base.id, []).append(host)
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():
-            base = _base(known, id)
-            for view in _path(known, base):
-                self._spread(_message(group, known, view, base, tuple(sorted(those))), out)
+            base = base_of(known, id)
+            for view in path_from(known, base):
+                self._spread(view_message(group, known, view, base, tuple(sorted(those))), out)
                 base = view
 
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:
@@ -610,11 +611,11 @@ class AgreedServer(Service):
         if message.id is not None:
             told.ids[host] = message.id
         held = self._holding.get(host, {}).get(group, {})
-        listed = [each for each in _ids(core.table.get(group)) if host_of(each.endpoint) == host]
+        listed = [each for each in ids_of(core.table.get(group)) if host_of(each.endpoint) == host]
         self._propose_loss(now, core, group, [each for each in listed if each not in held], out)
         self._bring_back(now, core, group, host, message.group_kind, out)
         self._answer(message.question, group, "", "", out)
-        if held.keys() <= set(_ids(core.table.get(group))):
+        if held.keys() <= set(ids_of(core.table.get(group))):
             self._tell(core, group, [host], out)
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
@@ -634,7 +635,7 @@ class AgreedServer(Service):
     ) -> None:
         """Members that a host has and the group has not: they were given up, perhaps just now."""
         known = core.table.get(group)
-        listed = frozenset(_ids(known))
+        listed = frozenset(ids_of(known))
         returning: dict[bytes, list[MemberId]] = {}
         for id, meta in self._holding.get(host, {}).get(group, {}).items():
             if id not in listed:
@@ -724,67 +725,6 @@ class AgreedServer(Service):
             elif not wanted and timer in self._timers:
                 self._timers.discard(timer)
                 out.append(CancelTimer(timer))
-
-
-def _ids(known: AgreedGroup | None) -> tuple[MemberId, ...]:
-    return () if known is None else known.view.ids
-
-
-def _hosts_of(view: AgreedView) -> list[Domain]:
-    return sorted({host_of(each.endpoint) for each in view.ids})
-
-
-def _base(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
-    """The view of this id, if the present one is that without some members, and then others: not after a
-    merge, which orders by seniority."""
-    base = next((each for each in reversed(known.views) if each.id == id), None)
-    return base if base is not None and _follows(known.view, base) else None
-
-
-def _follows(view: AgreedView, base: AgreedView) -> bool:
-    here, was = frozenset(view.ids), frozenset(base.ids)
-    stayed = [each for each in base.ids if each in here]
-    joined = [each for each in view.ids if each not in was]
-    return [*stayed, *joined] == list(view.ids)
-
-
-def _path(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedView]:
-    """The views from this one to the present one, which several changes at once may have made. In a group
-    whose views have fences, only the last one: it alone lives."""
-    if base is None or known.blocked or is_exclusive(known.kind):
-        return (known.view,)
-    place = (base.number, base.revision)
-    path = [each for each in known.views if (each.number, each.revision) > place]
-    steps = zip([base, *path], path, strict=False)
-    is_whole = all(one.number - other.number <= 1 and _follows(one, other) for other, one in steps)
-    return path if path and is_whole else (known.view,)
-
-
-def _message(
-    group: Group,
-    known: AgreedGroup,
-    view: AgreedView,
-    base: AgreedView | None,
-    hosts: tuple[Domain, ...],
-) -> ViewTold:
-    members, left = view.members, view.left
-    if base is not None:
-        here, was = frozenset(view.ids), frozenset(base.ids)
-        members = tuple([each for each in view.members if each.id not in was])
-        left = tuple([each for each in base.ids if each not in here and each not in view.failed])
-    return ViewTold(
-        group,
-        hosts,
-        view.id,
-        None if base is None else base.id,
-        members,
-        left,
-        view.failed,
-        known.living.fence,
-        known.blocked,
-        view.parts,
-        tuple([each.id for each in known.living.members]) if known.blocked else (),
-    )
 
 
 def _why(outcome: Outcome) -> str:
