@@ -41,6 +41,7 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetView,
 )
+from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.rules import (
     Attempt,
     LivingState,
@@ -187,10 +188,7 @@ def are_sound(groups: CarriedGroups) -> bool:
 def _is_sound(part: AgreedGroup) -> bool:
     gids = [each.gid for each in part.view.members]
     return (
-        gids == sorted(set(gids))
-        and len(gids) <= MEMBERS_MAX
-        and not part.apart
-        and rules_of(part.kind) is not None
+        gids == sorted(set(gids)) and len(gids) <= MEMBERS_MAX and not part.apart and is_possible(part.kind)
     )
 
 
@@ -293,10 +291,12 @@ class GroupTable(Struct, frozen=True):
             and change.kind is not None
             and not any(each.view.members or each.living.members for each in known.parts)
         ):
+            if not is_possible(change.kind):
+                return self, (Outcome(change.group, change.request, "Invalid"),)
             known = replace(known, kind=change.kind)  # its last member has left: the next one chooses
         if known is None:
             kind = change.kind or (AGREED if change.verb is GroupVerb.CREATE else None)
-            code = "NoSuchGroup" if kind is None else "Invalid" if rules_of(kind) is None else ""
+            code = "NoSuchGroup" if kind is None else "" if is_possible(kind) else "Invalid"
             if kind is None or code:
                 return self, (Outcome(change.group, change.request, code),)
             known = AgreedGroup((AgreedView(attributes=change.data),), kind=kind)
@@ -424,7 +424,7 @@ def _judged(
     of the scope's own server, of which there is one: `may_begin` (H5)."""
     view, state = part.view, part.living
     here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
-    if _is_exclusive(part.kind) and not state.members and not may_begin:
+    if is_exclusive(part.kind) and not state.members and not may_begin:
         return replace(part, blocked="the server of its scope is not on this side")
     if why := _standstill(part.kind, here, state):
         part = replace(part, blocked=why)
@@ -541,6 +541,11 @@ def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:
         return None
 
 
+def is_possible(kind: GroupKind) -> bool:
+    """Can an agreed group be of this kind?"""
+    return kind.membership is MembershipKind.AGREED and rules_of(kind) is not None
+
+
 def rule_members(view: AgreedView) -> RuleMembers:
     return tuple([RuleMember(each.id, rule_attributes(each.attributes)) for each in view.members])
 
@@ -581,12 +586,7 @@ def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGrou
     living = united_state((part.living, *[each.living for each in emptied if each.kind == part.kind]))
     if living == part.living:
         return part
-    return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)
-
-
-def _is_exclusive(kind: GroupKind) -> bool:
-    rules = rules_of(kind)
-    return rules is not None and rules[0].exclusive == "yes"
+    return replace(part, living=living, blocked=MET if is_exclusive(part.kind) else part.blocked)
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
@@ -608,7 +608,7 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
     views = past.views[:-1] if has_merged else past.views
     view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
-    if _is_exclusive(one.kind):
+    if is_exclusive(one.kind):
         blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
     else:
         blocked = _standstill(one.kind, view.ids, living)

@@ -85,7 +85,7 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, ids_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome, is_possible
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.rules import LivingState, RuleMember
@@ -238,6 +238,8 @@ class AgreedServer(Service):
                     out.append(_ignored(message, "not for a host to ask"))
                 elif any(host_of(each.id.endpoint) != question.host for each in members):
                     out.append(_ignored(message, "a member of another host"))
+                elif not is_possible(message.group_kind):
+                    out.append(_ignored(message, "no kind of an agreed group"))
                 elif not self._agrees_on(group):
                     self._pass_up(sender, message, out)
                 else:

@@ -1,0 +1,89 @@
+"""The server of a cluster that agrees on groups: what hosts send it, message by message."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from rostra.core.effects import Effect, Ignored, LinkUp, Received
+from rostra.core.stack import Stack
+from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked
+from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
+from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember
+from rostra.protocols.agreed.server import AGREED_SERVER
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.messages import MessageId, SyncDone
+from rostra.protocols.relaxed.registry import Registry
+from rostra.stacks import NodePlan, make_stack
+
+PARIS = Domain("paris")
+CHESS = Group("chess", PARIS)
+UNREADABLE = GroupKind(MembershipKind.AGREED, survive="((")
+
+
+def member(host: str, name: str = "ann", stamp: int = 1) -> MemberId:
+    return MemberId(Endpoint(f"paris.{host}/{name}#1"), (1, stamp))
+
+
+class Cluster:
+    """Its server, and what these hosts send it."""
+
+    def __init__(self, *hosts: str, incarnation: int = 1) -> None:
+        plan = NodePlan("w", PARIS, False, True, incarnation, LinkConfig.lan(), RelaxedConfig())
+        self.stack: Stack = make_stack(plan, Registry())
+        self.now = 0.0
+        self.questions = 0
+        for host in hosts:
+            self.stack.step(self.now, LinkUp(Domain(f"paris.{host}"), 1))
+
+    def receive(self, host: str, message: object) -> Sequence[Effect]:
+        return self.stack.step(self.now, Received(Domain(f"paris.{host}"), message))
+
+    def synced(self, *hosts: str) -> None:
+        for host in hosts:
+            self.receive(host, SyncDone(MessageId(Domain(f"paris.{host}"), 1, 1)))
+
+    def question(self, host: str) -> HostQuestion:
+        self.questions += 1
+        return HostQuestion(Domain(f"paris.{host}"), 1, self.questions)
+
+    def asked(self, host: str, verb: GroupVerb, *ids: MemberId, kind: GroupKind = AGREED) -> Sequence[Effect]:
+        members = tuple([AgreedMember(each, 0) for each in ids])
+        return self.receive(host, MemberAsked(CHESS, self.question(host), verb, members, kind))
+
+    @property
+    def group(self) -> AgreedGroup:
+        known = self.stack[AGREED_SERVER].sets[PARIS].table.get(CHESS)
+        assert known is not None
+        return known
+
+
+NO_KINDS = [UNREADABLE, GroupKind(MembershipKind.AGREED, merge="size >"), GroupKind()]
+
+
+@pytest.mark.parametrize("kind", NO_KINDS)
+def test_a_join_with_a_rule_that_cannot_be_read_is_ignored_also_in_an_emptied_group(kind: GroupKind) -> None:
+    paris = Cluster("h1")
+    paris.synced("h1")
+    paris.asked("h1", GroupVerb.JOIN, member("h1"))
+    paris.asked("h1", GroupVerb.LEAVE, member("h1"))
+    effects = paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", 2), kind=kind)
+
+    assert effects == [Ignored("MemberAsked", "no kind of an agreed group")]
+    paris.asked("h1", GroupVerb.JOIN, member("h1", "eve", 3))
+    assert (paris.group.kind, paris.group.view.ids) == (AGREED, (member("h1", "eve", 3),))
+
+
+@pytest.mark.parametrize("kind", NO_KINDS)
+def test_a_host_that_holds_a_group_of_no_kind_is_ignored(kind: GroupKind) -> None:
+    paris = Cluster("h1")
+    holds = (AgreedMember(member("h1"), 1),)
+    id = (3, 0, Pid(ServerId(PARIS, 1), 1))
+    effects = paris.receive("h1", HostHolds(CHESS, paris.question("h1"), holds, kind, id, holds))
+
+    assert effects == [Ignored("HostHolds", "no kind of an agreed group")]
+    paris.synced("h1")
+    paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", 2))
+    assert paris.group.view.ids == (member("h1", "bob", 2),)
