@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from rostra.core.effects import Effect, Ignored, LinkUp, Received
+from rostra.core.effects import Effect, Ignored, LinkUp, Received, TimerFired
 from rostra.core.stack import Stack
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked
 from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember
-from rostra.protocols.agreed.server import AGREED_SERVER
+from rostra.protocols.agreed.server import AGREED_SERVER, RESTORE
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import MessageId, SyncDone
@@ -87,3 +87,19 @@ def test_a_host_that_holds_a_group_of_no_kind_is_ignored(kind: GroupKind) -> Non
     paris.synced("h1")
     paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", 2))
     assert paris.group.view.ids == (member("h1", "bob", 2),)
+
+
+def test_a_server_that_lost_its_state_removes_only_the_members_of_hosts_that_are_missing() -> None:
+    """All others keep their order: they are not removed and let in again."""
+    paris = Cluster("h1", "h2", incarnation=2)
+    ids = (member("h2"), member("h1"), member("h3"))
+    view = tuple([AgreedMember(each, number) for number, each in enumerate(ids, 1)])
+    id = (3, 0, Pid(ServerId(PARIS, 1), 5))
+    for mine in view[:2]:
+        host = mine.id.endpoint.partition("/")[0].removeprefix("paris.")
+        paris.receive(host, HostHolds(CHESS, paris.question(host), (mine,), AGREED, id, view, 0, ids))
+        paris.synced(host)
+    paris.now = 60.0
+    paris.stack.step(paris.now, TimerFired(RESTORE))
+
+    assert [(each.ids, each.failed) for each in paris.group.views] == [(ids, ()), (ids[:2], ids[2:])]
