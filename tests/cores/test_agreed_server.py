@@ -59,6 +59,10 @@ class Cluster:
         assert known is not None
         return known
 
+    @property
+    def slot(self) -> int:
+        return self.stack[AGREED_SERVER].sets[PARIS].core.state.slot
+
 
 NO_KINDS = [UNREADABLE, GroupKind(MembershipKind.AGREED, merge="size >"), GroupKind()]
 
@@ -103,3 +107,17 @@ def test_a_server_that_lost_its_state_removes_only_the_members_of_hosts_that_are
     paris.stack.step(paris.now, TimerFired(RESTORE))
 
     assert [(each.ids, each.failed) for each in paris.group.views] == [(ids, ()), (ids[:2], ids[2:])]
+
+
+def test_members_with_different_attachments_come_back_with_one_change_each() -> None:
+    paris = Cluster("h1", "h2")
+    paris.synced("h1", "h2")
+    paris.asked("h2", GroupVerb.JOIN, member("h2"))
+    before = paris.slot
+    count = 300  # far more than a stack is deep, if one change were proposed within the other
+    returning = [member("h1", f"m{number:03}", number) for number in range(count)]
+    holds = tuple([AgreedMember(each, 0, str(each.stamp).encode()) for each in returning])
+    paris.receive("h1", HostHolds(CHESS, paris.question("h1"), holds, AGREED))
+
+    assert paris.group.view.ids == (member("h2"), *returning)
+    assert paris.slot == before + count

@@ -89,7 +89,7 @@ from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, 
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.rules import LivingState, RuleMember
-from rostra.protocols.agreed.state import alone
+from rostra.protocols.agreed.state import Coordinating, alone
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
@@ -170,6 +170,7 @@ class AgreedServer(Service):
         self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
         self._carried: set[Domain] = set()  # children for which something was passed on to our parent
         self._lost: list[Domain] = []  # branches whose members are to be removed, gathered for one change
+        self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
         self._timers: set[TimerKey] = set()  # that run
 
     @property
@@ -514,7 +515,18 @@ class AgreedServer(Service):
         return self._propose(now, core, change, out)
 
     def _propose(self, now: Instant, core: CoreSet, change: AnyChange, out: list[Effect]) -> None:
-        self._perform(core, core.core.step(now, ChangeAsked(change)), out)
+        self._propose_all(now, core, [change], out)
+
+    def _propose_all(
+        self, now: Instant, core: CoreSet, changes: Iterable[AnyChange], out: list[Effect]
+    ) -> None:
+        """One after the other; what a commit makes us propose comes after those that wait here."""
+        is_first = not self._due
+        self._due += [(core, change) for change in changes]
+        while is_first and self._due:
+            where, change = self._due[0]
+            self._perform(where, where.core.step(now, ChangeAsked(change)), out)
+            del self._due[0]
 
     def _perform(self, core: CoreSet, effects: Iterable[Effect], out: list[Effect]) -> None:
         """What the core orders. Several changes may be committed at once."""
@@ -638,14 +650,37 @@ class AgreedServer(Service):
         """Members that a host has and the group has not: they were given up, perhaps just now."""
         known = core.table.get(group)
         listed = frozenset(ids_of(known))
+        missing = {
+            id: meta for id, meta in self._holding.get(host, {}).get(group, {}).items() if id not in listed
+        }
+        joining = self._joining(core, group) if missing else ()
         returning: dict[bytes, list[MemberId]] = {}
-        for id, meta in self._holding.get(host, {}).get(group, {}).items():
-            if id not in listed:
+        for id, meta in missing.items():
+            if id not in joining:
                 returning.setdefault(meta, []).append(id)
-        for number, (meta, ids) in enumerate(returning.items()):
-            request = f"back {host} {number} {None if known is None else known.view.pid}"
-            change = GroupChange(group, GroupVerb.JOIN, tuple(sorted(ids)), request, data=meta, kind=kind)
-            self._propose(now, core, change, out)
+        pid = None if known is None else known.view.pid
+        changes: list[AnyChange] = []
+        for meta, ids in returning.items():
+            first, *_ = ids = sorted(ids)
+            request = f"back {host} {first.stamp[0]}:{first.stamp[1]} {pid}"
+            changes.append(GroupChange(group, GroupVerb.JOIN, tuple(ids), request, data=meta, kind=kind))
+        self._propose_all(now, core, changes, out)
+
+    def _joining(self, core: CoreSet, group: Group) -> set[MemberId]:
+        """Those whose join we have proposed, or will when it is its turn."""
+        state = core.core.state
+        changes = [
+            *[each.change for each in state.queue],
+            *[each for where, each in self._due if where is core],
+        ]
+        if isinstance(state.phase, Coordinating):
+            changes.append(state.phase.proposal.change)
+        return {
+            id
+            for change in changes
+            if isinstance(change, GroupChange) and (change.verb, change.group) == (GroupVerb.JOIN, group)
+            for id in change.members
+        }
 
     def _must_restore(self, now: Instant, message: Asking) -> bool:
         """Of a group that we do not know: may hosts hold it that have not told us?"""
