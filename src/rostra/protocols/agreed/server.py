@@ -529,16 +529,23 @@ class AgreedServer(Service):
             del self._due[0]
 
     def _perform(self, core: CoreSet, effects: Iterable[Effect], out: list[Effect]) -> None:
-        """What the core orders. Several changes may be committed at once."""
+        """What the core orders. Several changes may be committed at once. What we propose on account of them
+        comes after all effects, the last of which may end a timer."""
         changed: set[Group] = set()
+        merges: list[SetCommitted] = []
         for effect in effects:
             if isinstance(effect, SetCommitted):
                 self._committed(core, effect, out)
                 changed.update([outcome.group for outcome in effect.outcomes])
+                if isinstance(effect.record.proposal.change, PartsMerged):
+                    merges.append(effect)
             elif isinstance(effect, ServerIsolated):
                 out.append(Noted("server isolated", f"{effect.server} of set({core.core.set}): {effect.why}"))
             else:
                 out.append(effect)
+        for merge in merges:
+            self._confirm(core, merge, out)
+            self._excuse(core, out)
         for group in sorted(changed) if not core.is_parent else ():
             self._changed(core, group, out)
 
@@ -549,9 +556,6 @@ class AgreedServer(Service):
                 code = _CODES.get(outcome.code, outcome.code)
                 self._answer(asked.question, outcome.group, code, _why(outcome), out)
                 self._note_holding(core, asked)
-        if isinstance(commit.record.proposal.change, PartsMerged):
-            self._confirm(core, commit, out)
-            self._excuse(core, out)
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
