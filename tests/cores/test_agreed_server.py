@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored, LinkUp, Received, TimerFired
 from rostra.core.stack import Stack
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked
-from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
+from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId, Pid, ServerId
+from rostra.protocols.agreed.config import HOST_WAITING_MAX, QUEUE_MAX
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember
 from rostra.protocols.agreed.server import AGREED_SERVER, RESTORE
+from rostra.protocols.agreed.state import QueuedChange
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import MessageId, SyncDone
@@ -121,3 +124,31 @@ def test_members_with_different_attachments_come_back_with_one_change_each() -> 
 
     assert paris.group.view.ids == (member("h2"), *returning)
     assert paris.slot == before + count
+
+
+def test_of_each_host_so_many_requests_wait_and_no_more() -> None:
+    paris = Cluster("h1", "h2", "h3")
+    holds = (AgreedMember(member("h1"), 1), AgreedMember(member("h2"), 1))
+    id = (1, 0, Pid(ServerId(PARIS, 1), 1))
+    paris.receive(
+        "h1", HostHolds(CHESS, paris.question("h1"), holds[:1], AGREED, id, holds)
+    )  # h2 is waited for
+    for number in range(HOST_WAITING_MAX):
+        assert paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", number)) == []
+    effects = paris.asked("h1", GroupVerb.JOIN, member("h1", "eve", HOST_WAITING_MAX))
+
+    assert effects == [Ignored("MemberAsked", "too many requests of its host wait")]
+    assert paris.asked("h3", GroupVerb.JOIN, member("h3")) == []
+
+
+def test_a_request_that_finds_no_place_in_the_queue_leaves_nothing_behind() -> None:
+    paris = Cluster("h1")
+    paris.synced("h1")
+    paris.asked("h1", GroupVerb.JOIN, member("h1"))
+    part = paris.stack[AGREED_SERVER].sets[PARIS]
+    change = GroupChange(CHESS, GroupVerb.LEAVE, (member("h1"),), "another")
+    part.core.state = replace(part.core.state, queue=(QueuedChange(change),) * QUEUE_MAX)
+    effects = paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", 2))
+
+    assert effects == [Ignored("MemberAsked", "too many changes wait")]
+    assert not part.asked

@@ -75,7 +75,9 @@ from rostra.protocols.agreed.changes import (
 )
 from rostra.protocols.agreed.config import (
     FORM_S,
+    HOST_WAITING_MAX,
     LOSS_AFTER_S,
+    QUEUE_MAX,
     RESTORE_S,
     START_S,
     TELL_AGAIN_S,
@@ -119,7 +121,7 @@ class Restoring(Struct, eq=False):
 
     until: Instant
     held: dict[Domain, HostHolds] = field(default_factory=dict)
-    waiting: list[MemberAsked] = field(default_factory=list)
+    waiting: list[Asking] = field(default_factory=list)
 
 
 class ToldGroup(Struct, eq=False):
@@ -476,14 +478,14 @@ class AgreedServer(Service):
             held = {each.id: each.attributes for each in message.members}
             self._holding.setdefault(message.question.host, {})[message.group] = held
         if self._must_restore(now, message):
-            self._wait_for_hosts(message)
+            self._wait_for_hosts(message, out)
             self._restore_ready(now, out)
             return
         core = self._part_in(now, message.group.scope, out)
         if core.is_formed(now):
             self._take(now, core, message, out)
-        elif message not in core.waiting:
-            core.waiting.append(message)
+        else:
+            _let_wait(message, core.waiting, out)
 
     def _take(self, now: Instant, core: CoreSet, message: Asking, out: list[Effect]) -> None:
         if isinstance(message, HostHolds):
@@ -497,6 +499,8 @@ class AgreedServer(Service):
         if known is not None and known.view.members and known.kind != kind:
             why = f"{group} is {known.kind}; join it so"
             return self._answer(message.question, group, NotAllowed.code, why, out)
+        if len(core.core.state.queue) >= QUEUE_MAX:
+            return out.append(_ignored(message, "too many changes wait"))
         request = str(message.question)
         core.asked[request] = message
         ids = tuple([each.id for each in message.members])
@@ -704,12 +708,12 @@ class AgreedServer(Service):
         self.restoring[group] = Restoring(now + RESTORE_S)
         return True
 
-    def _wait_for_hosts(self, message: Asking) -> None:
+    def _wait_for_hosts(self, message: Asking, out: list[Effect]) -> None:
         restoring = self.restoring[message.group]
         if isinstance(message, HostHolds):
             restoring.held[message.question.host] = message
-        elif message not in restoring.waiting:
-            restoring.waiting.append(message)
+        else:
+            _let_wait(message, restoring.waiting, out)
 
     def _missing(self, group: Group) -> set[Domain]:
         """Hosts that have members, as the claim says or other hosts do, and have not said what they hold."""
@@ -774,6 +778,16 @@ def _why(outcome: Outcome) -> str:
     if outcome.code == TooLarge.__name__:
         return f"{outcome.group} is full"
     return f"{outcome.group}: {outcome.code}"
+
+
+def _let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
+    if message in waiting:
+        return
+    of_host = [each for each in waiting if each.question.host == message.question.host]
+    if len(of_host) < HOST_WAITING_MAX:
+        waiting.append(message)
+    else:
+        out.append(_ignored(message, "too many requests of its host wait"))
 
 
 def _ignored(message: object, why: str) -> Ignored:
