@@ -41,7 +41,6 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetView,
 )
-from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.rules import (
     Attempt,
     LivingState,
@@ -424,7 +423,7 @@ def _judged(
     of the scope's own server, of which there is one: `may_begin` (H5)."""
     view, state = part.view, part.living
     here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
-    if is_exclusive(part.kind) and not state.members and not may_begin:
+    if _is_exclusive(part.kind) and not state.members and not may_begin:
         return replace(part, blocked="the server of its scope is not on this side")
     if why := _standstill(part.kind, here, state):
         part = replace(part, blocked=why)
@@ -533,17 +532,17 @@ def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
 # Parts of one group
 
 
+def is_possible(kind: GroupKind) -> bool:
+    """Can an agreed group be of this kind?"""
+    return kind.membership is MembershipKind.AGREED and rules_of(kind) is not None
+
+
 def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:
     """Survive and merge; none if one of them cannot be read."""
     try:
         return parse_rule(kind.survive or "any"), parse_rule(kind.merge or "any")
     except BadInput:
         return None
-
-
-def is_possible(kind: GroupKind) -> bool:
-    """Can an agreed group be of this kind?"""
-    return kind.membership is MembershipKind.AGREED and rules_of(kind) is not None
 
 
 def rule_members(view: AgreedView) -> RuleMembers:
@@ -586,7 +585,12 @@ def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGrou
     living = united_state((part.living, *[each.living for each in emptied if each.kind == part.kind]))
     if living == part.living:
         return part
-    return replace(part, living=living, blocked=MET if is_exclusive(part.kind) else part.blocked)
+    return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)
+
+
+def _is_exclusive(kind: GroupKind) -> bool:
+    rules = rules_of(kind)
+    return rules is not None and rules[0].exclusive == "yes"
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
@@ -608,7 +612,7 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
     views = past.views[:-1] if has_merged else past.views
     view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
-    if is_exclusive(one.kind):
+    if _is_exclusive(one.kind):
         blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
     else:
         blocked = _standstill(one.kind, view.ids, living)
