@@ -31,7 +31,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
 import msgspec
-from msgspec import Struct, field
 
 from rostra.core.effects import (
     CancelTimer,
@@ -75,7 +74,6 @@ from rostra.protocols.agreed.changes import (
 )
 from rostra.protocols.agreed.config import (
     FORM_S,
-    HOST_WAITING_MAX,
     LOSS_AFTER_S,
     QUEUE_MAX,
     RESTORE_S,
@@ -87,9 +85,10 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, ids_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome, is_possible
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, Outcome, is_possible
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
+from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, let_wait
 from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.agreed.state import Coordinating, alone
 from rostra.protocols.claims.server import CLAIM_SERVER
@@ -111,44 +110,6 @@ _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL)
 
 DEPARTED_MAX: Final = 4_096
 """Members that left of which a server remembers it: longer than their joins can be under way."""
-
-Asking = MemberAsked | HostHolds
-"""What a host below asks of the core-set."""
-
-
-class Restoring(Struct, eq=False):
-    """A group that hosts hold and this server does not know: what they say, until all have."""
-
-    until: Instant
-    held: dict[Domain, HostHolds] = field(default_factory=dict)
-    waiting: list[Asking] = field(default_factory=list)
-
-
-class ToldGroup(Struct, eq=False):
-    """What the hosts below were told of a group."""
-
-    ids: dict[Domain, ViewId] = field(default_factory=dict)  # the last view that each was sent
-    untaken: set[Domain] = field(default_factory=set)  # those that have not confirmed it
-
-
-class CoreSet:
-    """Our part in one set: its core, and what concerns the hosts below us."""
-
-    def __init__(self, core: SetCore, *, is_parent: bool, form_until: Instant) -> None:
-        self.core = core
-        self.is_parent = is_parent  # of the others: the hosts are theirs to look after
-        self.told: dict[Group, ToldGroup] = {}
-        self.asked: dict[str, MemberAsked] = {}  # by request: what a host waits for
-        self.form_until = form_until  # until then, or until all whom we see are in our part, requests wait
-        self.waiting: list[Asking] = []
-
-    @property
-    def table(self) -> GroupTable:
-        return self.core.state.table
-
-    def is_formed(self, now: Instant) -> bool:
-        state = self.core.state
-        return now >= self.form_until or state.linked <= {each.server for each in state.view.servers}
 
 
 class AgreedServer(Service):
@@ -485,7 +446,7 @@ class AgreedServer(Service):
         if core.is_formed(now):
             self._take(now, core, message, out)
         else:
-            _let_wait(message, core.waiting, out)
+            let_wait(message, core.waiting, out)
 
     def _take(self, now: Instant, core: CoreSet, message: Asking, out: list[Effect]) -> None:
         if isinstance(message, HostHolds):
@@ -713,7 +674,7 @@ class AgreedServer(Service):
         if isinstance(message, HostHolds):
             restoring.held[message.question.host] = message
         else:
-            _let_wait(message, restoring.waiting, out)
+            let_wait(message, restoring.waiting, out)
 
     def _missing(self, group: Group) -> set[Domain]:
         """Hosts that have members, as the claim says or other hosts do, and have not said what they hold."""
@@ -778,16 +739,6 @@ def _why(outcome: Outcome) -> str:
     if outcome.code == TooLarge.__name__:
         return f"{outcome.group} is full"
     return f"{outcome.group}: {outcome.code}"
-
-
-def _let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
-    if message in waiting:
-        return
-    of_host = [each for each in waiting if each.question.host == message.question.host]
-    if len(of_host) < HOST_WAITING_MAX:
-        waiting.append(message)
-    else:
-        out.append(_ignored(message, "too many requests of its host wait"))
 
 
 def _ignored(message: object, why: str) -> Ignored:
