@@ -152,3 +152,15 @@ def test_a_request_that_finds_no_place_in_the_queue_leaves_nothing_behind() -> N
 
     assert effects == [Ignored("MemberAsked", "too many changes wait")]
     assert not part.asked
+
+
+@pytest.mark.parametrize(("number", "revision", "fence"), [(2**62, 0, 0), (1, 2**62, 0), (1, 0, 2**62)])
+def test_numbers_that_no_group_comes_to_are_not_counted_on_from(
+    number: int, revision: int, fence: int
+) -> None:
+    """The next ones would fit no message."""
+    paris = Cluster("h1")
+    holds = (AgreedMember(member("h1"), 1),)
+    id = (number, revision, Pid(ServerId(PARIS, 1), 1))
+    effects = paris.receive("h1", HostHolds(CHESS, paris.question("h1"), holds, AGREED, id, holds, fence))
+    assert effects == [Ignored("HostHolds", "numbers that no group comes to")]

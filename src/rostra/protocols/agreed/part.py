@@ -1,5 +1,7 @@
 """What a server keeps of its part in a set, beside what it agrees on: hosts below, and their requests."""
 
+from typing import Final
+
 from msgspec import Struct, field
 
 from rostra.core.effects import Effect, Ignored, Instant
@@ -8,6 +10,9 @@ from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.groups import GroupTable
+
+HELD_MAX: Final = 2**61
+"""Of the numbers that a host says a group has come to. A message can have twice as much."""
 
 Asking = MemberAsked | HostHolds
 """What a host below asks of the core-set."""
@@ -56,3 +61,9 @@ def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
         waiting.append(message)
     else:
         out.append(Ignored(type(message).__name__, "too many requests of its host wait"))
+
+
+def is_reachable(held: HostHolds) -> bool:
+    """Could a group have come to these numbers? They are believed after a restart, and counted on from."""
+    number, revision, _ = held.id or (0, 0, None)
+    return max(number, revision, held.fence) <= HELD_MAX

@@ -88,7 +88,7 @@ from rostra.protocols.agreed.fences import FenceRecord
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, Outcome, is_possible
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
-from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, let_wait
+from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, is_reachable, let_wait
 from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.agreed.state import Coordinating, alone
 from rostra.protocols.claims.server import CLAIM_SERVER
@@ -202,6 +202,8 @@ class AgreedServer(Service):
                     out.append(_ignored(message, "not for a host to ask"))
                 elif any(host_of(each.id.endpoint) != question.host for each in members):
                     out.append(_ignored(message, "a member of another host"))
+                elif isinstance(message, HostHolds) and not is_reachable(message):
+                    out.append(_ignored(message, "numbers that no group comes to"))
                 elif not is_possible(message.group_kind):
                     out.append(_ignored(message, "no kind of an agreed group"))
                 elif not self._agrees_on(group):
