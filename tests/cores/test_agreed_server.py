@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, LinkUp, Received, TimerFired
+from rostra.core.effects import Effect, Ignored, LinkDown, LinkUp, Received, TimerFired
 from rostra.core.stack import Stack
 from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId, Pid, ServerId
@@ -164,3 +165,41 @@ def test_numbers_that_no_group_comes_to_are_not_counted_on_from(
     id = (number, revision, Pid(ServerId(PARIS, 1), 1))
     effects = paris.receive("h1", HostHolds(CHESS, paris.question("h1"), holds, AGREED, id, holds, fence))
     assert effects == [Ignored("HostHolds", "numbers that no group comes to")]
+
+
+LOST = Because(PARIS, Domain("paris.h3"), "silent")
+
+
+def test_a_request_that_waits_is_lost_with_its_host() -> None:
+    paris = Cluster("h1", "h2", "h3")
+    holds = (AgreedMember(member("h1"), 1), AgreedMember(member("h2"), 1))
+    id = (1, 0, Pid(ServerId(PARIS, 1), 1))
+    paris.receive(
+        "h1", HostHolds(CHESS, paris.question("h1"), holds[:1], AGREED, id, holds)
+    )  # h2 is waited for
+    paris.asked("h3", GroupVerb.JOIN, member("h3"))
+    paris.stack.step(paris.now, LinkDown(Domain("paris.h3"), LOST))
+    paris.now = 60.0
+    paris.stack.step(paris.now, TimerFired(RESTORE))
+    assert paris.group.view.ids == (member("h1"),)
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_member_whose_host_is_lost_while_it_joins_is_removed_unless_the_host_is_back(is_back: bool) -> None:
+    paris = Cluster("h1", "h3")
+    paris.synced("h1", "h3")
+    paris.asked("h1", GroupVerb.JOIN, member("h1"))
+    part = paris.stack[AGREED_SERVER].sets[PARIS]
+    asked = MemberAsked(CHESS, paris.question("h3"), GroupVerb.JOIN, (AgreedMember(member("h3"), 0),), AGREED)
+    part.asked[str(asked.question)] = asked  # as if other servers had still to acknowledge it
+    paris.stack.step(paris.now, LinkDown(Domain("paris.h3"), LOST))
+    if is_back:
+        paris.stack.step(paris.now, LinkUp(Domain("paris.h3"), 1))
+        paris.receive("h3", asked)
+    else:
+        change = GroupChange(CHESS, GroupVerb.JOIN, (member("h3"),), str(asked.question), kind=AGREED)
+        paris.stack[AGREED_SERVER]._propose(paris.now, part, change, [])
+
+    assert paris.group.views[2].joined == (member("h3"),)
+    assert paris.group.view.ids == (member("h1"), *([member("h3")] if is_back else []))
+    assert paris.group.view.failed == (() if is_back else (member("h3"),))

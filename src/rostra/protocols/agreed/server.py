@@ -131,6 +131,7 @@ class AgreedServer(Service):
         self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
         self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
         self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
+        self._orphans: dict[MemberId, None] = {}  # their host was lost before their join was done
         self._carried: set[Domain] = set()  # children for which something was passed on to our parent
         self._lost: list[Domain] = []  # branches whose members are to be removed, gathered for one change
         self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
@@ -373,6 +374,7 @@ class AgreedServer(Service):
                     del core.asked[request]
 
     def _branch_lost(self, domain: Domain) -> None:
+        self._forget_requests(domain)
         self._forget_holding(domain)
         for core in self._ordinary():
             views = [each.view for each in core.table.groups.values()]
@@ -384,6 +386,18 @@ class AgreedServer(Service):
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
                     told.untaken.discard(host)
+
+    def _forget_requests(self, domain: Domain) -> None:
+        """Of hosts in a branch that is lost. Joins that are under way are undone when they are done."""
+        for restoring in self.restoring.values():
+            restoring.waiting = _outside(domain, restoring.waiting)
+        for core in self._ordinary():
+            core.waiting = _outside(domain, core.waiting)
+            for asked in [each for each in core.asked.values() if inside(domain, each.question.host)]:
+                if asked.verb is GroupVerb.JOIN:
+                    self._orphans.update(dict.fromkeys([each.id for each in asked.members]))
+        for id in list(self._orphans)[:-DEPARTED_MAX]:
+            del self._orphans[id]
 
     def _branches_lost(self, now: Instant, out: list[Effect]) -> None:
         """All members below them failed, in every group that we agree on (V-018, V-064); but not those of a
@@ -440,6 +454,8 @@ class AgreedServer(Service):
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
             held = {each.id: each.attributes for each in message.members}
             self._holding.setdefault(message.question.host, {})[message.group] = held
+        for id in [id for id in self._orphans if host_of(id.endpoint) == message.question.host]:
+            del self._orphans[id]
         if self._must_restore(now, message):
             self._wait_for_hosts(message, out)
             self._restore_ready(now, out)
@@ -536,6 +552,8 @@ class AgreedServer(Service):
         )
         for host in sorted(self._holding):
             self._bring_back(self._now, core, group, host, known.kind, out)
+        orphans = [id for id in known.view.ids if id in self._orphans]
+        self._propose_loss(self._now, core, group, orphans, out)
         if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
             rank = known.view.rank(late[0]) or 0
@@ -733,6 +751,10 @@ class AgreedServer(Service):
             elif not wanted and timer in self._timers:
                 self._timers.discard(timer)
                 out.append(CancelTimer(timer))
+
+
+def _outside(domain: Domain, waiting: list[Asking]) -> list[Asking]:
+    return [each for each in waiting if not inside(domain, each.question.host)]
 
 
 def _why(outcome: Outcome) -> str:
