@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 from support.lab import FORGIVING, WITHIN_S, Lab, until
 
+from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain
 from rostra.observe.log import EventLog
+from rostra.protocols.links.events import PacketArrived
+from rostra.protocols.links.packets import Bye
 from rostra.runtime.blame import MOST_S, Blame, held_off_s
 from rostra.runtime.store import BLAMED_MAX, Disk, MemoryStore
 
@@ -144,6 +147,24 @@ def test_one_that_has_done_no_harm_for_long_is_forgiven(tmp_path: Path) -> None:
     now += 2.0
     blame.tick()
     assert disk.blamed() == {}
+    disk.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "times"),
+    [(AssertionError("planted"), 1), (BadInput("a rule", fix="another"), 1), (StoreFailed("full"), 0)],
+)
+def test_every_failure_but_one_of_the_disk_is_the_sender_s(
+    tmp_path: Path, error: Exception, times: int
+) -> None:
+    eu, host = Domain("eu"), Domain("eu.h1")
+    disk = Disk(tmp_path, eu)
+    hosted: Any = SimpleNamespace(path=eu, store=disk, trouble={})
+    process: Any = SimpleNamespace(
+        loop=SimpleNamespace(time=lambda: 0.0), hosted_nodes={eu: hosted}, record=EventLog(quiet=True)
+    )
+    Blame(process).failed(hosted, PacketArrived(host, Bye(1, 1, "gone")), error)
+    assert disk.blamed().get(host, 0) == times
     disk.close()
 
 

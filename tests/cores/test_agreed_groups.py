@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.setnet import CHESS, GOES, SET
 
+from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
     AnyChange,
@@ -126,6 +127,18 @@ def test_a_group_ends_with_an_empty_view_and_its_name_is_free(commits: Commits) 
     assert last is not None and (last.number, last.members, last.left) == (3, (), (ANN, BOB))
     assert commits.table.get(CHESS) is None and commits.do(GroupVerb.JOIN, ANN).code == "NoSuchGroup"
     assert commits.do(GroupVerb.CREATE).code == ""
+
+
+@pytest.mark.parametrize("kind", [GroupKind(MembershipKind.AGREED, survive="(("), GroupKind()])
+def test_no_group_becomes_of_a_kind_that_none_can_have(commits: Commits, kind: GroupKind) -> None:
+    """Neither a new one, nor one whose last member has left; whichever server of the set asks for it."""
+    joined(commits, ANN)
+    commits.do(GroupVerb.LEAVE, ANN)
+    for group in (CHESS, Group("new", SET)):
+        before = commits.table.get(group)
+        [outcome] = commits.commit(GroupChange(group, GroupVerb.JOIN, (BOB,), "request", kind=kind))
+        assert outcome.code == "Invalid"
+        assert commits.table.get(group) == before
 
 
 @pytest.mark.spec("V-042", "V-044")

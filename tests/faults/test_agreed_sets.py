@@ -2,10 +2,12 @@
 
 import pytest
 
+from rostra.core.effects import CancelTimer, Effect, Event, Instant, SetTimer, TimerFired, TimerKey
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
-from rostra.protocols.agreed.server import AGREED_SERVER
+from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
+from rostra.protocols.agreed.state import Idle
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Done
 from rostra.sim.network import LinkModel
@@ -139,6 +141,32 @@ def test_with_majority_one_side_lives_and_the_other_is_blocked() -> None:
     world.run(30.0)
     assert not ann.agreed[KEY].blocked
     assert members(ann) == members(bob) == members(eve) == (ann.address, bob.address, eve.address)
+
+
+def test_a_server_of_a_set_waits_with_a_timer_whatever_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for what it proposes on account of a merge, in the same step. Otherwise a message that is lost
+    with a link is never sent again."""
+    step, runs = AgreedServer.step, dict[tuple[AgreedServer, TimerKey], bool]()
+
+    def watched(server: AgreedServer, now: Instant, event: Event) -> list[Effect]:
+        if isinstance(event, TimerFired):
+            runs[server, event.timer] = False
+        effects = step(server, now, event)
+        for effect in effects:
+            if isinstance(effect, SetTimer | CancelTimer):
+                runs[server, effect.timer] = isinstance(effect, SetTimer)
+        for core in [each.core for each in server.sets.values()]:
+            assert runs.get((server, core.timer), False) == (core.state.phase != Idle()), (event, effects)
+        return effects
+
+    monkeypatch.setattr(AgreedServer, "step", watched)
+    world = made()
+    ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1", survive="majority")
+    world.cut("eu.fr")
+    world.run(15.0)
+    world.heal()
+    world.run(20.0)
+    assert set(members(ann)) == {ann.address, bob.address, eve.address}
 
 
 def test_a_dead_member_is_not_waited_for_again_after_a_merge() -> None:

@@ -12,7 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Event
-from rostra.errors import RostraError, StoreFailed
+from rostra.errors import StoreFailed
 from rostra.names import Domain
 from rostra.protocols.fifo.events import Heard
 from rostra.protocols.links.events import PacketArrived
@@ -61,8 +61,8 @@ class Blame:
     def failed(self, hosted: "HostedNode", event: Event, error: Exception) -> None:
         """Before the process ends: say, and write down, whose message it was."""
         peer = _sender(event)
-        if peer is None or peer in self._process.hosted_nodes or isinstance(error, RostraError):
-            return  # a full disk, for example, is nobody's fault
+        if peer is None or peer in self._process.hosted_nodes or isinstance(error, StoreFailed):
+            return  # a full disk is the fault of no peer
         with contextlib.suppress(StoreFailed):
             hosted.store.blame(peer)
         self._process.record.note(

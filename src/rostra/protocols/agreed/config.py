@@ -13,6 +13,9 @@ SET_MEMBERS_MAX: Final = 64
 QUEUE_MAX: Final = 4_096
 """Changes that wait at one server. One more is refused, and its agent asks again."""
 
+HOST_WAITING_MAX: Final = 1_024
+"""Requests of one host that wait for a set to form, or for other hosts. One more is asked again later."""
+
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what its core-set has not answered. A lost hop of the branch costs as much."""
 

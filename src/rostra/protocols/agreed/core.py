@@ -231,6 +231,10 @@ class SetCore(Reforming):
             return None
         if state.base != follows(proposal, state.me):
             return self._out_of_turn(who, proposal, round)
+        if not is_merge(proposal) and proposal.slot != state.slot + 1:
+            return self._ignored("Initiate", "not of the next slot")
+        if state.lock is not None and state.lock[0].pid == proposal.pid and state.lock[0] != proposal:
+            return self._ignored("Initiate", "another change under the same name")
         if state.me in message.cut or not concerns_us(proposal, state):
             return self._isolate(who, "it goes on without us")
         match state.phase:
@@ -339,6 +343,8 @@ class SetCore(Reforming):
         if other.pid != proposal.pid:
             return other.priority < proposal.priority
         order = self.state.electorate
+        if rival.coordinator not in order:
+            return False
         return (-rival.attempt, order.index(rival.coordinator)) < (-own.attempt, order.index(own.coordinator))
 
     def _withdraw(self) -> None:
@@ -382,7 +388,7 @@ class SetCore(Reforming):
         if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
             return None
         proposal, by = record.proposal, record.round.coordinator
-        is_ours = state.lock is not None and state.lock[0].pid == proposal.pid
+        is_ours = state.lock is not None and state.lock[0] == proposal
         if who not in state.view.servers and not is_ours:
             return None  # the last commit of the other part of a merge
         if state.base != follows(proposal, state.me):
@@ -484,7 +490,7 @@ class SetCore(Reforming):
         self._learn(who, message.last)
         if who in self.state.isolated:
             return None
-        if self.state.base != proposal.pid:
+        if self.state.base != proposal.pid and round.coordinator != self.state.me:
             self._isolate(round.coordinator, "as coordinator it failed")
         state = self.state
         match state.phase:

@@ -187,10 +187,7 @@ def are_sound(groups: CarriedGroups) -> bool:
 def _is_sound(part: AgreedGroup) -> bool:
     gids = [each.gid for each in part.view.members]
     return (
-        gids == sorted(set(gids))
-        and len(gids) <= MEMBERS_MAX
-        and not part.apart
-        and rules_of(part.kind) is not None
+        gids == sorted(set(gids)) and len(gids) <= MEMBERS_MAX and not part.apart and is_possible(part.kind)
     )
 
 
@@ -293,10 +290,12 @@ class GroupTable(Struct, frozen=True):
             and change.kind is not None
             and not any(each.view.members or each.living.members for each in known.parts)
         ):
+            if not is_possible(change.kind):
+                return self, (Outcome(change.group, change.request, "Invalid"),)
             known = replace(known, kind=change.kind)  # its last member has left: the next one chooses
         if known is None:
             kind = change.kind or (AGREED if change.verb is GroupVerb.CREATE else None)
-            code = "NoSuchGroup" if kind is None else "Invalid" if rules_of(kind) is None else ""
+            code = "NoSuchGroup" if kind is None else "" if is_possible(kind) else "Invalid"
             if kind is None or code:
                 return self, (Outcome(change.group, change.request, code),)
             known = AgreedGroup((AgreedView(attributes=change.data),), kind=kind)
@@ -531,6 +530,11 @@ def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
 
 
 # Parts of one group
+
+
+def is_possible(kind: GroupKind) -> bool:
+    """Can an agreed group be of this kind?"""
+    return kind.membership is MembershipKind.AGREED and rules_of(kind) is not None
 
 
 def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:

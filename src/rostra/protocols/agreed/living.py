@@ -9,10 +9,6 @@ from rostra.protocols.agreed.rules import Both, Either, HowMany, Not, Primary, R
 ANY: Final = "any"
 
 
-def rule_of(kind: GroupKind) -> Rule:
-    return parse_rule(kind.survive or ANY)
-
-
 def check_survive(text: str) -> None:
     """Raise unless groups of this version can have this rule."""
     rule = parse_rule(text or ANY)
@@ -41,5 +37,8 @@ def _asks_attributes(rule: Rule) -> bool:
 
 
 def is_exclusive(kind: GroupKind) -> bool:
-    """Do only views of one side live? Then they have fences."""
-    return rule_of(kind).exclusive == "yes"
+    """Do only views of one side live? Then they have fences. Not under a rule that cannot be read."""
+    try:
+        return parse_rule(kind.survive or ANY).exclusive == "yes"
+    except BadInput:
+        return False

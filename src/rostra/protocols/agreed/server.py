@@ -31,7 +31,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
 import msgspec
-from msgspec import Struct, field
 
 from rostra.core.effects import (
     CancelTimer,
@@ -76,19 +75,22 @@ from rostra.protocols.agreed.changes import (
 from rostra.protocols.agreed.config import (
     FORM_S,
     LOSS_AFTER_S,
+    QUEUE_MAX,
     RESTORE_S,
     START_S,
     TELL_AGAIN_S,
     AgreedConfig,
 )
 from rostra.protocols.agreed.core import SetCore
+from rostra.protocols.agreed.differences import base_of, hosts_of, ids_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, GroupTable, Outcome
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, Outcome, is_possible
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
+from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, is_reachable, let_wait
 from rostra.protocols.agreed.rules import LivingState, RuleMember
-from rostra.protocols.agreed.state import alone
+from rostra.protocols.agreed.state import Coordinating, alone
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
@@ -108,44 +110,6 @@ _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL)
 
 DEPARTED_MAX: Final = 4_096
 """Members that left of which a server remembers it: longer than their joins can be under way."""
-
-Asking = MemberAsked | HostHolds
-"""What a host below asks of the core-set."""
-
-
-class Restoring(Struct, eq=False):
-    """A group that hosts hold and this server does not know: what they say, until all have."""
-
-    until: Instant
-    held: dict[Domain, HostHolds] = field(default_factory=dict)
-    waiting: list[MemberAsked] = field(default_factory=list)
-
-
-class ToldGroup(Struct, eq=False):
-    """What the hosts below were told of a group."""
-
-    ids: dict[Domain, ViewId] = field(default_factory=dict)  # the last view that each was sent
-    untaken: set[Domain] = field(default_factory=set)  # those that have not confirmed it
-
-
-class CoreSet:
-    """Our part in one set: its core, and what concerns the hosts below us."""
-
-    def __init__(self, core: SetCore, *, is_parent: bool, form_until: Instant) -> None:
-        self.core = core
-        self.is_parent = is_parent  # of the others: the hosts are theirs to look after
-        self.told: dict[Group, ToldGroup] = {}
-        self.asked: dict[str, MemberAsked] = {}  # by request: what a host waits for
-        self.form_until = form_until  # until then, or until all whom we see are in our part, requests wait
-        self.waiting: list[Asking] = []
-
-    @property
-    def table(self) -> GroupTable:
-        return self.core.state.table
-
-    def is_formed(self, now: Instant) -> bool:
-        state = self.core.state
-        return now >= self.form_until or state.linked <= {each.server for each in state.view.servers}
 
 
 class AgreedServer(Service):
@@ -167,8 +131,10 @@ class AgreedServer(Service):
         self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
         self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
         self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
+        self._orphans: dict[MemberId, None] = {}  # their host was lost before their join was done
         self._carried: set[Domain] = set()  # children for which something was passed on to our parent
         self._lost: list[Domain] = []  # branches whose members are to be removed, gathered for one change
+        self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
         self._timers: set[TimerKey] = set()  # that run
 
     @property
@@ -237,6 +203,10 @@ class AgreedServer(Service):
                     out.append(_ignored(message, "not for a host to ask"))
                 elif any(host_of(each.id.endpoint) != question.host for each in members):
                     out.append(_ignored(message, "a member of another host"))
+                elif isinstance(message, HostHolds) and not is_reachable(message):
+                    out.append(_ignored(message, "numbers that no group comes to"))
+                elif not is_possible(message.group_kind):
+                    out.append(_ignored(message, "no kind of an agreed group"))
                 elif not self._agrees_on(group):
                     self._pass_up(sender, message, out)
                 else:
@@ -404,6 +374,7 @@ class AgreedServer(Service):
                     del core.asked[request]
 
     def _branch_lost(self, domain: Domain) -> None:
+        self._forget_requests(domain)
         self._forget_holding(domain)
         for core in self._ordinary():
             views = [each.view for each in core.table.groups.values()]
@@ -415,6 +386,18 @@ class AgreedServer(Service):
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
                     told.untaken.discard(host)
+
+    def _forget_requests(self, domain: Domain) -> None:
+        """Of hosts in a branch that is lost. Joins that are under way are undone when they are done."""
+        for restoring in self.restoring.values():
+            restoring.waiting = _outside(domain, restoring.waiting)
+        for core in self._ordinary():
+            core.waiting = _outside(domain, core.waiting)
+            for asked in [each for each in core.asked.values() if inside(domain, each.question.host)]:
+                if asked.verb is GroupVerb.JOIN:
+                    self._orphans.update(dict.fromkeys([each.id for each in asked.members]))
+        for id in list(self._orphans)[:-DEPARTED_MAX]:
+            del self._orphans[id]
 
     def _branches_lost(self, now: Instant, out: list[Effect]) -> None:
         """All members below them failed, in every group that we agree on (V-018, V-064); but not those of a
@@ -447,7 +430,7 @@ class AgreedServer(Service):
     def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
         """A request of this host was done. It says nothing of others there: they may have died with the agent
         that was there before, and wait in `_lost`."""
-        listed = frozenset(_ids(core.table.get(asked.group)))
+        listed = frozenset(ids_of(core.table.get(asked.group)))
         held = self._holding.setdefault(asked.question.host, {}).setdefault(asked.group, {})
         for each in asked.members:
             if each.id in listed and each.id not in self._departed:
@@ -471,15 +454,17 @@ class AgreedServer(Service):
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
             held = {each.id: each.attributes for each in message.members}
             self._holding.setdefault(message.question.host, {})[message.group] = held
+        for id in [id for id in self._orphans if host_of(id.endpoint) == message.question.host]:
+            del self._orphans[id]
         if self._must_restore(now, message):
-            self._wait_for_hosts(message)
+            self._wait_for_hosts(message, out)
             self._restore_ready(now, out)
             return
         core = self._part_in(now, message.group.scope, out)
         if core.is_formed(now):
             self._take(now, core, message, out)
-        elif message not in core.waiting:
-            core.waiting.append(message)
+        else:
+            let_wait(message, core.waiting, out)
 
     def _take(self, now: Instant, core: CoreSet, message: Asking, out: list[Effect]) -> None:
         if isinstance(message, HostHolds):
@@ -493,6 +478,8 @@ class AgreedServer(Service):
         if known is not None and known.view.members and known.kind != kind:
             why = f"{group} is {known.kind}; join it so"
             return self._answer(message.question, group, NotAllowed.code, why, out)
+        if len(core.core.state.queue) >= QUEUE_MAX:
+            return out.append(_ignored(message, "too many changes wait"))
         request = str(message.question)
         core.asked[request] = message
         ids = tuple([each.id for each in message.members])
@@ -511,19 +498,37 @@ class AgreedServer(Service):
         return self._propose(now, core, change, out)
 
     def _propose(self, now: Instant, core: CoreSet, change: AnyChange, out: list[Effect]) -> None:
-        self._perform(core, core.core.step(now, ChangeAsked(change)), out)
+        self._propose_all(now, core, [change], out)
+
+    def _propose_all(
+        self, now: Instant, core: CoreSet, changes: Iterable[AnyChange], out: list[Effect]
+    ) -> None:
+        """One after the other; what a commit makes us propose comes after those that wait here."""
+        is_first = not self._due
+        self._due += [(core, change) for change in changes]
+        while is_first and self._due:
+            where, change = self._due[0]
+            self._perform(where, where.core.step(now, ChangeAsked(change)), out)
+            del self._due[0]
 
     def _perform(self, core: CoreSet, effects: Iterable[Effect], out: list[Effect]) -> None:
-        """What the core orders. Several changes may be committed at once."""
+        """What the core orders. Several changes may be committed at once. What we propose on account of them
+        comes after all effects, the last of which may end a timer."""
         changed: set[Group] = set()
+        merges: list[SetCommitted] = []
         for effect in effects:
             if isinstance(effect, SetCommitted):
                 self._committed(core, effect, out)
                 changed.update([outcome.group for outcome in effect.outcomes])
+                if isinstance(effect.record.proposal.change, PartsMerged):
+                    merges.append(effect)
             elif isinstance(effect, ServerIsolated):
                 out.append(Noted("server isolated", f"{effect.server} of set({core.core.set}): {effect.why}"))
             else:
                 out.append(effect)
+        for merge in merges:
+            self._confirm(core, merge, out)
+            self._excuse(core, out)
         for group in sorted(changed) if not core.is_parent else ():
             self._changed(core, group, out)
 
@@ -534,9 +539,6 @@ class AgreedServer(Service):
                 code = _CODES.get(outcome.code, outcome.code)
                 self._answer(asked.question, outcome.group, code, _why(outcome), out)
                 self._note_holding(core, asked)
-        if isinstance(commit.record.proposal.change, PartsMerged):
-            self._confirm(core, commit, out)
-            self._excuse(core, out)
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
@@ -546,10 +548,12 @@ class AgreedServer(Service):
             out += self._fences.reserve(known.living.fence)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
-            core, group, [each for each in _hosts_of(known.view) if ids.get(each) != known.view.id], out
+            core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
         for host in sorted(self._holding):
             self._bring_back(self._now, core, group, host, known.kind, out)
+        orphans = [id for id in known.view.ids if id in self._orphans]
+        self._propose_loss(self._now, core, group, orphans, out)
         if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
             rank = known.view.rank(late[0]) or 0
@@ -571,14 +575,14 @@ class AgreedServer(Service):
         by_base: dict[ViewId | None, list[Domain]] = {}
         for host in hosts:
             if inside(self.domain, host):
-                base = _base(known, told.ids.get(host))
+                base = base_of(known, told.ids.get(host))
                 by_base.setdefault(None if base is None else base.id, []).append(host)
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():
-            base = _base(known, id)
-            for view in _path(known, base):
-                self._spread(_message(group, known, view, base, tuple(sorted(those))), out)
+            base = base_of(known, id)
+            for view in path_from(known, base):
+                self._spread(view_message(group, known, view, base, tuple(sorted(those))), out)
                 base = view
 
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:
@@ -610,11 +614,11 @@ class AgreedServer(Service):
         if message.id is not None:
             told.ids[host] = message.id
         held = self._holding.get(host, {}).get(group, {})
-        listed = [each for each in _ids(core.table.get(group)) if host_of(each.endpoint) == host]
+        listed = [each for each in ids_of(core.table.get(group)) if host_of(each.endpoint) == host]
         self._propose_loss(now, core, group, [each for each in listed if each not in held], out)
         self._bring_back(now, core, group, host, message.group_kind, out)
         self._answer(message.question, group, "", "", out)
-        if held.keys() <= set(_ids(core.table.get(group))):
+        if held.keys() <= set(ids_of(core.table.get(group))):
             self._tell(core, group, [host], out)
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
@@ -634,15 +638,38 @@ class AgreedServer(Service):
     ) -> None:
         """Members that a host has and the group has not: they were given up, perhaps just now."""
         known = core.table.get(group)
-        listed = frozenset(_ids(known))
+        listed = frozenset(ids_of(known))
+        missing = {
+            id: meta for id, meta in self._holding.get(host, {}).get(group, {}).items() if id not in listed
+        }
+        joining = self._joining(core, group) if missing else ()
         returning: dict[bytes, list[MemberId]] = {}
-        for id, meta in self._holding.get(host, {}).get(group, {}).items():
-            if id not in listed:
+        for id, meta in missing.items():
+            if id not in joining:
                 returning.setdefault(meta, []).append(id)
-        for number, (meta, ids) in enumerate(returning.items()):
-            request = f"back {host} {number} {None if known is None else known.view.pid}"
-            change = GroupChange(group, GroupVerb.JOIN, tuple(sorted(ids)), request, data=meta, kind=kind)
-            self._propose(now, core, change, out)
+        pid = None if known is None else known.view.pid
+        changes: list[AnyChange] = []
+        for meta, ids in returning.items():
+            first, *_ = ids = sorted(ids)
+            request = f"back {host} {first.stamp[0]}:{first.stamp[1]} {pid}"
+            changes.append(GroupChange(group, GroupVerb.JOIN, tuple(ids), request, data=meta, kind=kind))
+        self._propose_all(now, core, changes, out)
+
+    def _joining(self, core: CoreSet, group: Group) -> set[MemberId]:
+        """Those whose join we have proposed, or will when it is its turn."""
+        state = core.core.state
+        changes = [
+            *[each.change for each in state.queue],
+            *[each for where, each in self._due if where is core],
+        ]
+        if isinstance(state.phase, Coordinating):
+            changes.append(state.phase.proposal.change)
+        return {
+            id
+            for change in changes
+            if isinstance(change, GroupChange) and (change.verb, change.group) == (GroupVerb.JOIN, group)
+            for id in change.members
+        }
 
     def _must_restore(self, now: Instant, message: Asking) -> bool:
         """Of a group that we do not know: may hosts hold it that have not told us?"""
@@ -662,12 +689,12 @@ class AgreedServer(Service):
         self.restoring[group] = Restoring(now + RESTORE_S)
         return True
 
-    def _wait_for_hosts(self, message: Asking) -> None:
+    def _wait_for_hosts(self, message: Asking, out: list[Effect]) -> None:
         restoring = self.restoring[message.group]
         if isinstance(message, HostHolds):
             restoring.held[message.question.host] = message
-        elif message not in restoring.waiting:
-            restoring.waiting.append(message)
+        else:
+            let_wait(message, restoring.waiting, out)
 
     def _missing(self, group: Group) -> set[Domain]:
         """Hosts that have members, as the claim says or other hosts do, and have not said what they hold."""
@@ -726,65 +753,8 @@ class AgreedServer(Service):
                 out.append(CancelTimer(timer))
 
 
-def _ids(known: AgreedGroup | None) -> tuple[MemberId, ...]:
-    return () if known is None else known.view.ids
-
-
-def _hosts_of(view: AgreedView) -> list[Domain]:
-    return sorted({host_of(each.endpoint) for each in view.ids})
-
-
-def _base(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
-    """The view of this id, if the present one is that without some members, and then others: not after a
-    merge, which orders by seniority."""
-    base = next((each for each in reversed(known.views) if each.id == id), None)
-    return base if base is not None and _follows(known.view, base) else None
-
-
-def _follows(view: AgreedView, base: AgreedView) -> bool:
-    here, was = frozenset(view.ids), frozenset(base.ids)
-    stayed = [each for each in base.ids if each in here]
-    joined = [each for each in view.ids if each not in was]
-    return [*stayed, *joined] == list(view.ids)
-
-
-def _path(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedView]:
-    """The views from this one to the present one, which several changes at once may have made. In a group
-    whose views have fences, only the last one: it alone lives."""
-    if base is None or known.blocked or is_exclusive(known.kind):
-        return (known.view,)
-    place = (base.number, base.revision)
-    path = [each for each in known.views if (each.number, each.revision) > place]
-    steps = zip([base, *path], path, strict=False)
-    is_whole = all(one.number - other.number <= 1 and _follows(one, other) for other, one in steps)
-    return path if path and is_whole else (known.view,)
-
-
-def _message(
-    group: Group,
-    known: AgreedGroup,
-    view: AgreedView,
-    base: AgreedView | None,
-    hosts: tuple[Domain, ...],
-) -> ViewTold:
-    members, left = view.members, view.left
-    if base is not None:
-        here, was = frozenset(view.ids), frozenset(base.ids)
-        members = tuple([each for each in view.members if each.id not in was])
-        left = tuple([each for each in base.ids if each not in here and each not in view.failed])
-    return ViewTold(
-        group,
-        hosts,
-        view.id,
-        None if base is None else base.id,
-        members,
-        left,
-        view.failed,
-        known.living.fence,
-        known.blocked,
-        view.parts,
-        tuple([each.id for each in known.living.members]) if known.blocked else (),
-    )
+def _outside(domain: Domain, waiting: list[Asking]) -> list[Asking]:
+    return [each for each in waiting if not inside(domain, each.question.host)]
 
 
 def _why(outcome: Outcome) -> str:

@@ -1,0 +1,70 @@
+"""What a host is sent of a group's views: the difference from the one that it has, if there is one."""
+
+from collections.abc import Sequence
+
+from rostra.names import Domain, Group, host_of
+from rostra.protocols.agreed.branch import ViewId, ViewTold
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
+from rostra.protocols.agreed.living import is_exclusive
+
+
+def ids_of(known: AgreedGroup | None) -> tuple[MemberId, ...]:
+    return () if known is None else known.view.ids
+
+
+def hosts_of(view: AgreedView) -> list[Domain]:
+    return sorted({host_of(each.endpoint) for each in view.ids})
+
+
+def base_of(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
+    """The view of this id, if the present one is that without some members, and then others: not after a
+    merge, which orders by seniority."""
+    base = next((each for each in reversed(known.views) if each.id == id), None)
+    return base if base is not None and _follows(known.view, base) else None
+
+
+def _follows(view: AgreedView, base: AgreedView) -> bool:
+    here, was = frozenset(view.ids), frozenset(base.ids)
+    stayed = [each for each in base.ids if each in here]
+    joined = [each for each in view.ids if each not in was]
+    return [*stayed, *joined] == list(view.ids)
+
+
+def path_from(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedView]:
+    """The views from this one to the present one, which several changes at once may have made. In a group
+    whose views have fences, only the last one: it alone lives."""
+    if base is None or known.blocked or is_exclusive(known.kind):
+        return (known.view,)
+    place = (base.number, base.revision)
+    path = [each for each in known.views if (each.number, each.revision) > place]
+    steps = zip([base, *path], path, strict=False)
+    is_whole = all(one.number - other.number <= 1 and _follows(one, other) for other, one in steps)
+    return path if path and is_whole else (known.view,)
+
+
+def view_message(
+    group: Group,
+    known: AgreedGroup,
+    view: AgreedView,
+    base: AgreedView | None,
+    hosts: tuple[Domain, ...],
+) -> ViewTold:
+    members, left = view.members, view.left
+    if base is not None:
+        here, was = frozenset(view.ids), frozenset(base.ids)
+        members = tuple([each for each in view.members if each.id not in was])
+        left = tuple([each for each in base.ids if each not in here and each not in view.failed])
+    return ViewTold(
+        group,
+        hosts,
+        view.id,
+        None if base is None else base.id,
+        members,
+        left,
+        view.failed,
+        known.living.fence,
+        known.blocked,
+        view.parts,
+        tuple([each.id for each in known.living.members]) if known.blocked else (),
+    )

@@ -1,0 +1,69 @@
+"""What a server keeps of its part in a set, beside what it agrees on: hosts below, and their requests."""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from rostra.core.effects import Effect, Ignored, Instant
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
+from rostra.protocols.agreed.config import HOST_WAITING_MAX
+from rostra.protocols.agreed.core import SetCore
+from rostra.protocols.agreed.groups import GroupTable
+
+HELD_MAX: Final = 2**61
+"""Of the numbers that a host says a group has come to. A message can have twice as much."""
+
+Asking = MemberAsked | HostHolds
+"""What a host below asks of the core-set."""
+
+
+class Restoring(Struct, eq=False):
+    """A group that hosts hold and this server does not know: what they say, until all have."""
+
+    until: Instant
+    held: dict[Domain, HostHolds] = field(default_factory=dict)
+    waiting: list[Asking] = field(default_factory=list)
+
+
+class ToldGroup(Struct, eq=False):
+    """What the hosts below were told of a group."""
+
+    ids: dict[Domain, ViewId] = field(default_factory=dict)  # the last view that each was sent
+    untaken: set[Domain] = field(default_factory=set)  # those that have not confirmed it
+
+
+class CoreSet:
+    """Our part in one set: its core, and what concerns the hosts below us."""
+
+    def __init__(self, core: SetCore, *, is_parent: bool, form_until: Instant) -> None:
+        self.core = core
+        self.is_parent = is_parent  # of the others: the hosts are theirs to look after
+        self.told: dict[Group, ToldGroup] = {}
+        self.asked: dict[str, MemberAsked] = {}  # by request: what a host waits for
+        self.form_until = form_until  # until then, or until all whom we see are in our part, requests wait
+        self.waiting: list[Asking] = []
+
+    @property
+    def table(self) -> GroupTable:
+        return self.core.state.table
+
+    def is_formed(self, now: Instant) -> bool:
+        state = self.core.state
+        return now >= self.form_until or state.linked <= {each.server for each in state.view.servers}
+
+
+def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
+    if message in waiting:
+        return
+    of_host = [each for each in waiting if each.question.host == message.question.host]
+    if len(of_host) < HOST_WAITING_MAX:
+        waiting.append(message)
+    else:
+        out.append(Ignored(type(message).__name__, "too many requests of its host wait"))
+
+
+def is_reachable(held: HostHolds) -> bool:
+    """Could a group have come to these numbers? They are believed after a restart, and counted on from."""
+    number, revision, _ = held.id or (0, 0, None)
+    return max(number, revision, held.fence) <= HELD_MAX
