@@ -3,6 +3,7 @@
 import pytest
 
 from rostra.core.effects import Send, TimerFired
+from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.agent import AGAIN, AGREED_AGENT
 from rostra.protocols.agreed.branch import HostHolds
@@ -10,6 +11,7 @@ from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.fifo.events import Excluded
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 
@@ -84,6 +86,37 @@ def test_the_group_stands_in_the_directory_with_its_kind() -> None:
     again = asker.resolve(CHESS)
     world.run(1.0)
     assert len(again.result.members) == 1
+
+
+SLOW = LinkModel(LineQuality(Uniform(0.0001, 0.001)), LineQuality(Uniform(0.02, 0.05)))
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("after_s", [0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.11, 0.15, 0.2])
+def test_a_join_that_is_cancelled_makes_no_member(after_s: float, create: bool) -> None:
+    """However far it has come: looked for, claimed, asked for, or inside."""
+    timers = LinkConfig.lan().over_datagrams()
+    world = World(7, domains={"eu.fr": 1, "eu.de": 1}, links=SLOW, timers=timers)
+    world.run(4.0)
+    group = Group("chess", Domain("eu"))
+    ann, bob = world.program("eu.fr.h1", "ann"), world.program("eu.de.h1", "bob")
+    bob.join_agreed(group)
+    world.run(3.0)
+    cancelled = ann.join_agreed(group, create=create)
+    world.run(after_s)
+    left = ann.leave_agreed(group)
+    world.run(5.0)
+    assert isinstance(cancelled.result, Done | Denied) and left.result == Done()
+    assert bob.agreed[group].members == (bob.address,)
+    assert not world.processes[Domain("eu.fr.h1")].stack[AGREED_AGENT].groups
+    listed = bob.resolve(group)
+    world.run(1.0)
+    assert [each.endpoint for each in listed.result.members] == [bob.address]
+
+    again = ann.join_agreed(group)
+    world.run(3.0)
+    assert again.result == Done()
+    assert ann.agreed[group].members == bob.agreed[group].members == (bob.address, ann.address)
 
 
 @pytest.mark.parametrize("restart_after_s", [0.5, 8.0])
