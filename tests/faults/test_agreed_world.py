@@ -7,10 +7,10 @@ from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.agent import AGAIN, AGREED_AGENT
 from rostra.protocols.agreed.branch import HostHolds
-from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberView
 from rostra.protocols.fifo.events import Excluded
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Absolute, Denied, Done
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Request
 from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
@@ -267,3 +267,35 @@ def test_a_program_that_never_reads_is_excluded() -> None:
     bob.undeafen()
     world.run(1.0)
     assert KEY not in bob.agreed or isinstance(bob.agreed[KEY].items[-1], Excluded)
+
+
+@pytest.mark.parametrize("request_", [JoinAgreed(KEY), LeaveAgreed(KEY)])
+def test_a_refused_request_takes_nothing_from_the_membership_that_stands(request_: Request) -> None:
+    """A FIFO member could not speak any more, and its agent told it of no pause."""
+    world = World(7, domains={"paris": 2}, fifo=True)
+    world.settle()
+    ann, bob = world.program("paris.h1", "ann"), world.program("paris.h2", "bob")
+    for each in (ann, bob):
+        each.join_fifo(CHESS)
+    world.run(3.0)
+    refused = ann.ask(request_)
+    world.run(1.0)
+    assert isinstance(refused.result, Denied)
+    ann.say(CHESS, b"still here")
+    world.run(2.0)
+    assert bob.talk(CHESS).last == {ann.address: 1}
+
+
+def test_a_refused_second_join_does_not_unpause_a_slow_reader() -> None:
+    world = made(2)
+    ann, bob = joined(world, "h1", "h2")
+    refused = bob.join_agreed(CHESS)
+    world.run(0.5)
+    assert isinstance(refused.result, Denied)
+    bob.deafen()
+    for _ in range(600):
+        ann.leave_agreed(CHESS)
+        world.run(0.02)
+        ann.join_agreed(CHESS)
+        world.run(0.02)
+    assert bob.address not in ann.agreed[KEY].members, "it reads none of hundreds of views"
