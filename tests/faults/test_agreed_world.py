@@ -2,12 +2,15 @@
 
 import pytest
 
-from rostra.core.effects import Send, TimerFired
+from rostra.core.effects import Received, Secure, Send, TimerFired
 from rostra.impair.quality import LineQuality, Uniform
-from rostra.names import Domain, Group
+from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.agent import AGAIN, AGREED_AGENT
-from rostra.protocols.agreed.branch import HostHolds
+from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked, ViewTaken, ViewTold
+from rostra.protocols.agreed.changes import GroupVerb, MemberId
+from rostra.protocols.agreed.groups import AgreedMember
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberView
+from rostra.protocols.agreed.server import AGREED_SERVER, TELL_AGAIN
 from rostra.protocols.fifo.events import Excluded
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Request
@@ -249,6 +252,30 @@ def test_fences_grow_beyond_the_servers_life() -> None:
     world.run(5.0)
     (bob,) = joined(world, "h2", survive="majority")
     assert bob.agreed[KEY].view.fence > fence
+
+
+def test_every_view_with_a_fence_waits_for_the_record_of_it() -> None:
+    """With replicas the second view went out while the record still waited for a majority, and the first."""
+    world = made()
+    joined(world, "h1", "h2", survive="majority")
+    server = world.processes[Domain("paris")].stack[AGREED_SERVER]
+    known = server.sets[Domain("paris")].table.get(KEY)
+    assert known is not None
+    h1, h2 = Domain("paris.h1"), Domain("paris.h2")
+    late = AgreedMember(MemberId(Endpoint("paris.h2/late#1"), (1, 99)), 0)
+    asks = MemberAsked(KEY, HostQuestion(h2, 1, 99), GroupVerb.JOIN, (late,), known.kind)
+    for event in (
+        Received(h1, ViewTaken(KEY, h1, known.view.id, whole=True)),
+        Received(h2, asks),
+        TimerFired(TELL_AGAIN),
+    ):
+        effects = server.step(world.now, event)
+        told = [
+            at
+            for at, each in enumerate(effects)
+            if isinstance(each, Send) and isinstance(each.message, ViewTold)
+        ]
+        assert told and any(isinstance(each, Secure) for each in effects[: told[0]]), event
 
 
 def test_a_program_that_never_reads_is_excluded() -> None:

@@ -542,8 +542,6 @@ class AgreedServer(Service):
         known = core.table.get(group)
         if known is None:
             return
-        if is_exclusive(known.kind):
-            out += self._fences.reserve(known.living.fence)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in _hosts_of(known.view) if ids.get(each) != known.view.id], out
@@ -567,6 +565,8 @@ class AgreedServer(Service):
         known = core.table.get(group)
         if known is None:
             return
+        if is_exclusive(known.kind):
+            out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
         by_base: dict[ViewId | None, list[Domain]] = {}
         for host in hosts:
