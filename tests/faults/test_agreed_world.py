@@ -254,6 +254,27 @@ def test_fences_grow_beyond_the_servers_life() -> None:
     assert bob.agreed[KEY].view.fence > fence
 
 
+def test_no_fence_is_given_out_twice_when_the_hosts_that_had_it_do_not_return() -> None:
+    world = made(4)
+    programs = joined(world, "h1", "h2", "h3", survive="majority")
+    for host in ("h2", "h3"):
+        world.cut(f"paris.{host} | paris")
+    dan = world.program("paris.h4", "dan")
+    dan.join_agreed(CHESS, survive="majority")
+    world.run(0.2)
+    given = [item for item in dan.agreed[KEY].items if isinstance(item, MemberView)]
+    assert [item.fence for item in given] == [4]
+    world.crash("paris")
+    world.heal()
+    for host in ("h1", "h4"):
+        world.cut(f"paris.{host} | paris")
+    world.run(1.0)
+    world.restart("paris")
+    world.run(16.0)
+    last = programs[1].agreed[KEY].view
+    assert last.number > 3 and last.fence > 4 and dan.address not in programs[1].agreed[KEY].members
+
+
 def test_every_view_with_a_fence_waits_for_the_record_of_it() -> None:
     """With replicas the second view went out while the record still waited for a majority, and the first."""
     world = made()

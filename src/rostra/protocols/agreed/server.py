@@ -695,7 +695,8 @@ class AgreedServer(Service):
         last = max(held, key=lambda each: (each.id is not None, each.id), default=None)
         if last is not None and last.id is not None and core.table.get(group) is None:
             living = max(held, key=lambda each: each.fence)
-            state = LivingState(living.fence, tuple([RuleMember(each) for each in living.lived]))
+            fence = max(living.fence, self._fences.floor if group.scope == self.domain else 0)
+            state = LivingState(fence, tuple([RuleMember(each) for each in living.lived]))
             view = AgreedView(*last.id, last.view)
             core.core.restore(group, AgreedGroup((view,), kind=last.group_kind, living=state))
             hosts = {each.question.host for each in held}
