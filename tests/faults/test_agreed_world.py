@@ -55,6 +55,14 @@ def test_members_of_one_cluster_get_the_same_numbered_ranked_views() -> None:
     assert len(ids) == 1
 
 
+def test_a_host_makes_one_item_of_a_view_for_all_its_members() -> None:
+    """A host with many of them made a list of all for each."""
+    world = made(2)
+    ann, bob = joined(world, "h1", "h1")
+    joined(world, "h2")
+    assert numbers(ann) == [1, 2, 3] and ann.agreed[KEY].view is bob.agreed[KEY].view
+
+
 @pytest.mark.spec("V-018")
 def test_a_leave_a_crash_and_a_lost_host_are_told_apart() -> None:
     world = made(4)

@@ -462,12 +462,15 @@ class AgreedAgent(Service):
             return
         is_new = before is None or before.id != view.id
         follows = before is not None and told.base == before.id and not was_blocked
+        items: dict[bool, MemberView] = {}  # whole, or what changed: the same for all who get it
         for me, member in sorted(known.members.items()):
             is_inside = isinstance(member.stage, StayInside) and member.stage.id in inside_now
             if is_inside and (is_new or was_blocked or not member.knows):
-                item = _item(view, known, whole=not (follows and member.knows))
+                whole = not (follows and member.knows)
+                if whole not in items:
+                    items[whole] = _item(view, known, whole=whole)
                 member.knows = True
-                self._deliver(now, told.group, me, item, out)
+                self._deliver(now, told.group, me, items[whole], out)
 
     def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
         member = self.groups[group].members[me]
@@ -622,7 +625,8 @@ def _view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
 
 
 def _item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
-    joined = [each for each in view.members if each.id in view.joined] if view.joined else []
+    new = frozenset(view.joined)
+    joined = [each for each in view.members if each.id in new]
     return MemberView(
         view.number,
         view.revision,
