@@ -153,6 +153,46 @@ def test_a_proposal_that_others_may_have_committed_is_an_attempt_and_the_next_fe
 
 
 @pytest.mark.spec("V-100")
+def test_a_group_that_others_may_have_made_does_not_begin_here_and_unites_with_theirs() -> None:
+    side, there = Side(), Side()
+    torn = side.proposal(joins("fr1"))
+    there.commit(torn)
+    assert there.lives and there.group.living.fence == 1
+    side.do(ServersFailed((FR,)), FR, tried=(torn,))
+    assert side.do(joins("de1", AGREED)) == "" and side.group.kind == MAJORITY
+    side.joins("it1")
+    assert not side.lives, "fr1 may live with fence 1"
+    side.merge(there)
+    side.view = Side().view
+    side.joins("de2")
+    assert side.lives and side.group.living.fence == 2
+    assert set(side.group.view.ids) == set(map(member, ("fr1", "de1", "it1", "de2")))
+
+
+@pytest.mark.spec("V-100")
+def test_a_group_that_others_did_not_make_begins_when_their_member_joins() -> None:
+    side = Side()
+    torn = side.proposal(joins("fr1"))
+    side.do(joins("de1"), tried=(torn,))
+    assert not side.lives
+    side.do(joins("fr1"))
+    assert side.lives and side.group.living.fence == 2, "1 may be taken"
+
+
+@pytest.mark.spec("V-106")
+def test_two_sides_that_wait_for_the_members_of_others_wait_for_all_of_them_after_a_merge() -> None:
+    one, other = Side(), Side(at=10)
+    one.do(ServersFailed((FR,)), FR, tried=(one.proposal(joins("fr1")),))
+    other.do(ServersFailed((DE,)), DE, tried=(other.proposal(joins("de1")),))
+    sides = [Side(one.table), Side(other.table)]
+    for here, there in ((one, sides[1]), (other, sides[0])):
+        here.merge(there)
+        waits_for = {each.id for attempt in here.group.living.attempts for each in attempt.members}
+        assert waits_for == {member("fr1"), member("de1")}
+    assert one.group == other.group
+
+
+@pytest.mark.spec("V-100")
 def test_who_leaves_in_a_part_without_its_server_is_still_asked_for() -> None:
     """Its own part may have counted it before it left."""
     side = Side()

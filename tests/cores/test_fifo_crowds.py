@@ -9,9 +9,11 @@ from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.member import MemberCore
-from rostra.protocols.fifo.messages import Channel, CutReply, CutRequest, SyncReply
+from rostra.protocols.fifo.messages import Channel, CutReply, CutRequest, SyncReply, encode
+from rostra.protocols.fifo.pieces import pieces_of
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed import requests as ns
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.local_state import Presence
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.resolves import AUTO, OpenQuery, QueryKind, Resolves
@@ -130,3 +132,14 @@ def test_an_answer_that_many_wait_for_is_told_to_all_of_them_in_one_notice(count
     assert isinstance(before, Answer) and before.token == count, "each hears in the order of its own calls"
     assert isinstance(told, Tell) and told.endpoints == tuple(endpoints)
     assert [answer.token for answer in answers] == list(range(count))
+
+
+@pytest.mark.parametrize("count", [0, 1, 400, 401, 2_000])
+def test_what_a_request_names_is_cut_into_pieces_of_which_one_is_the_last(count):
+    """1,810 streams in one request were 71,935 bytes, which the mail refuses: it was repeated for ever."""
+    have = tuple((f"lab.h0/crowd-14170-{number}#1794936458621", 1) for number in range(count))
+    parts = pieces_of(have)
+    assert sum((some for some, _ in parts), ()) == have
+    assert [last for _, last in parts] == [*[False] * (len(parts) - 1), True]
+    requests = [CutRequest(G, 1, 1, Domain("huji"), (), some, last) for some, last in parts]
+    assert all(len(encode(each)) < RelaxedConfig().ns_message_bytes_max for each in requests)

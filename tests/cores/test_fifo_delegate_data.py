@@ -18,6 +18,7 @@ from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.messages import (
     CutReply,
+    CutRequest,
     Distances,
     ViewId,
 )
@@ -147,6 +148,17 @@ def test_a_delegate_that_answers_no_heartbeat_of_a_stream_that_not_all_have_is_s
     bench.hear("huji.h1", Heartbeat((Pulse(A.endpoint, 3, 0),)))
     effects = bench.fire("ways", now=bench.core.voice.now + bench.core.config.silent_s)
     assert noted(effects, "way is silent") == ["mit"]
+
+
+@pytest.mark.spec("X-039")
+def test_a_request_in_pieces_is_answered_once_with_the_numbers_of_all_of_them():
+    bench = with_mit()
+    epoch = bench.core.epoch
+    bench.hear("huji.h1", data(A, 1, 3))
+    some = CutRequest(G, 7, epoch, HUJI, have=((A.endpoint, 2),), last=False)
+    assert controls(bench.message(READER.endpoint, some)) == []
+    [reply] = controls(bench.message(READER.endpoint, CutRequest(G, 7, epoch, HUJI)))
+    assert [entry.start for entry in reply.cut.entries if entry.endpoint == A.endpoint] == [2]
 
 
 # 4.6, repair

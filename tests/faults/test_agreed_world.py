@@ -2,14 +2,19 @@
 
 import pytest
 
-from rostra.core.effects import Send, TimerFired
-from rostra.names import Domain, Group
+from rostra.core.effects import Received, Secure, Send, TimerFired
+from rostra.impair.quality import LineQuality, Uniform
+from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.agent import AGAIN, AGREED_AGENT
-from rostra.protocols.agreed.branch import HostHolds
-from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked, ViewTaken, ViewTold
+from rostra.protocols.agreed.changes import GroupVerb, MemberId
+from rostra.protocols.agreed.groups import AgreedMember
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberView
+from rostra.protocols.agreed.server import AGREED_SERVER, TELL_AGAIN
 from rostra.protocols.fifo.events import Excluded
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Absolute, Denied, Done
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Request
+from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 
@@ -50,6 +55,14 @@ def test_members_of_one_cluster_get_the_same_numbered_ranked_views() -> None:
     assert len(ids) == 1
 
 
+def test_a_host_makes_one_item_of_a_view_for_all_its_members() -> None:
+    """A host with many of them made a list of all for each."""
+    world = made(2)
+    ann, bob = joined(world, "h1", "h1")
+    joined(world, "h2")
+    assert numbers(ann) == [1, 2, 3] and ann.agreed[KEY].view is bob.agreed[KEY].view
+
+
 @pytest.mark.spec("V-018")
 def test_a_leave_a_crash_and_a_lost_host_are_told_apart() -> None:
     world = made(4)
@@ -84,6 +97,37 @@ def test_the_group_stands_in_the_directory_with_its_kind() -> None:
     again = asker.resolve(CHESS)
     world.run(1.0)
     assert len(again.result.members) == 1
+
+
+SLOW = LinkModel(LineQuality(Uniform(0.0001, 0.001)), LineQuality(Uniform(0.02, 0.05)))
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("after_s", [0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.11, 0.15, 0.2])
+def test_a_join_that_is_cancelled_makes_no_member(after_s: float, create: bool) -> None:
+    """However far it has come: looked for, claimed, asked for, or inside."""
+    timers = LinkConfig.lan().over_datagrams()
+    world = World(7, domains={"eu.fr": 1, "eu.de": 1}, links=SLOW, timers=timers)
+    world.run(4.0)
+    group = Group("chess", Domain("eu"))
+    ann, bob = world.program("eu.fr.h1", "ann"), world.program("eu.de.h1", "bob")
+    bob.join_agreed(group)
+    world.run(3.0)
+    cancelled = ann.join_agreed(group, create=create)
+    world.run(after_s)
+    left = ann.leave_agreed(group)
+    world.run(5.0)
+    assert isinstance(cancelled.result, Done | Denied) and left.result == Done()
+    assert bob.agreed[group].members == (bob.address,)
+    assert not world.processes[Domain("eu.fr.h1")].stack[AGREED_AGENT].groups
+    listed = bob.resolve(group)
+    world.run(1.0)
+    assert [each.endpoint for each in listed.result.members] == [bob.address]
+
+    again = ann.join_agreed(group)
+    world.run(3.0)
+    assert again.result == Done()
+    assert ann.agreed[group].members == bob.agreed[group].members == (bob.address, ann.address)
 
 
 @pytest.mark.parametrize("restart_after_s", [0.5, 8.0])
@@ -218,6 +262,51 @@ def test_fences_grow_beyond_the_servers_life() -> None:
     assert bob.agreed[KEY].view.fence > fence
 
 
+def test_no_fence_is_given_out_twice_when_the_hosts_that_had_it_do_not_return() -> None:
+    world = made(4)
+    programs = joined(world, "h1", "h2", "h3", survive="majority")
+    for host in ("h2", "h3"):
+        world.cut(f"paris.{host} | paris")
+    dan = world.program("paris.h4", "dan")
+    dan.join_agreed(CHESS, survive="majority")
+    world.run(0.2)
+    given = [item for item in dan.agreed[KEY].items if isinstance(item, MemberView)]
+    assert [item.fence for item in given] == [4]
+    world.crash("paris")
+    world.heal()
+    for host in ("h1", "h4"):
+        world.cut(f"paris.{host} | paris")
+    world.run(1.0)
+    world.restart("paris")
+    world.run(16.0)
+    last = programs[1].agreed[KEY].view
+    assert last.number > 3 and last.fence > 4 and dan.address not in programs[1].agreed[KEY].members
+
+
+def test_every_view_with_a_fence_waits_for_the_record_of_it() -> None:
+    """With replicas the second view went out while the record still waited for a majority, and the first."""
+    world = made()
+    joined(world, "h1", "h2", survive="majority")
+    server = world.processes[Domain("paris")].stack[AGREED_SERVER]
+    known = server.sets[Domain("paris")].table.get(KEY)
+    assert known is not None
+    h1, h2 = Domain("paris.h1"), Domain("paris.h2")
+    late = AgreedMember(MemberId(Endpoint("paris.h2/late#1"), (1, 99)), 0)
+    asks = MemberAsked(KEY, HostQuestion(h2, 1, 99), GroupVerb.JOIN, (late,), known.kind)
+    for event in (
+        Received(h1, ViewTaken(KEY, h1, known.view.id, whole=True)),
+        Received(h2, asks),
+        TimerFired(TELL_AGAIN),
+    ):
+        effects = server.step(world.now, event)
+        told = [
+            at
+            for at, each in enumerate(effects)
+            if isinstance(each, Send) and isinstance(each.message, ViewTold)
+        ]
+        assert told and any(isinstance(each, Secure) for each in effects[: told[0]]), event
+
+
 def test_a_program_that_never_reads_is_excluded() -> None:
     world = made(2)
     ann, bob = joined(world, "h1", "h2")
@@ -234,3 +323,35 @@ def test_a_program_that_never_reads_is_excluded() -> None:
     bob.undeafen()
     world.run(1.0)
     assert KEY not in bob.agreed or isinstance(bob.agreed[KEY].items[-1], Excluded)
+
+
+@pytest.mark.parametrize("request_", [JoinAgreed(KEY), LeaveAgreed(KEY)])
+def test_a_refused_request_takes_nothing_from_the_membership_that_stands(request_: Request) -> None:
+    """A FIFO member could not speak any more, and its agent told it of no pause."""
+    world = World(7, domains={"paris": 2}, fifo=True)
+    world.settle()
+    ann, bob = world.program("paris.h1", "ann"), world.program("paris.h2", "bob")
+    for each in (ann, bob):
+        each.join_fifo(CHESS)
+    world.run(3.0)
+    refused = ann.ask(request_)
+    world.run(1.0)
+    assert isinstance(refused.result, Denied)
+    ann.say(CHESS, b"still here")
+    world.run(2.0)
+    assert bob.talk(CHESS).last == {ann.address: 1}
+
+
+def test_a_refused_second_join_does_not_unpause_a_slow_reader() -> None:
+    world = made(2)
+    ann, bob = joined(world, "h1", "h2")
+    refused = bob.join_agreed(CHESS)
+    world.run(0.5)
+    assert isinstance(refused.result, Denied)
+    bob.deafen()
+    for _ in range(600):
+        ann.leave_agreed(CHESS)
+        world.run(0.02)
+        ann.join_agreed(CHESS)
+        world.run(0.02)
+    assert bob.address not in ann.agreed[KEY].members, "it reads none of hundreds of views"

@@ -19,6 +19,7 @@ class LivingWeather(Weather):
     """Begins as one set, with some members. No server restarts: what it knew of views would be lost."""
 
     group = MAJORITY
+    begins = True  # with members
 
     def __init__(self, seed: int, kind: type[SetCore] = SetCore) -> None:
         super().__init__(seed, kind)
@@ -28,12 +29,13 @@ class LivingWeather(Weather):
         for one, other in combinations(self.names, 2):
             net.link(one, other)
         net.reform()
-        for name in self.clusters():
+        for name in self.clusters() if self.begins else ():
             for _ in range(self.luck.randint(0, 2)):
                 self.join(name)
                 net.settle()
-        self.join(self.clusters()[0])
-        net.settle()
+        if self.begins:
+            self.join(self.clusters()[0])
+            net.settle()
         self.loss = loss
 
     def join(self, name: str) -> None:
@@ -99,6 +101,31 @@ def test_at_most_one_side_lives(seed: int) -> None:
     for _ in range(3):
         weather.blow(200)
         weather.quiet()
+    weather.clear()
+    weather.quiet()
+
+
+class CreatedInWeather(LivingWeather):
+    """The group is made while servers are cut from each other."""
+
+    begins = False
+
+    def blow(self, steps: int) -> None:
+        self.loss = 0.3
+        for _ in range(steps // 12):
+            for _ in range(2):
+                self.join(self.luck.choice(self.clusters()))
+            super(LivingWeather, self).blow(12)
+            self.harm()
+
+
+@pytest.mark.spec("V-098", "V-099", "V-100")
+@pytest.mark.parametrize("seed", [*range(50), 417])
+def test_at_most_one_side_makes_a_group(seed: int) -> None:
+    """In 417 two sides once lived at once, with one fence."""
+    weather = CreatedInWeather(seed)
+    weather.blow(72)
+    weather.quiet()
     weather.clear()
     weather.quiet()
 

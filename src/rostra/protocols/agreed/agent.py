@@ -8,6 +8,9 @@
                                                                                               │
     gone ◀── leave, crash, Excluded ── StayInside ◀── MemberAnswer, or a view with it in ─────┘
 
+A leave takes back a join that is under way: a program that waited no longer is no member. Out of StayClaiming
+it goes by way of StayLeaving: the directory may list it yet.
+
 Members run nothing, and this service agrees on nothing: it carries requests up and views down. While its link
 to the cluster's server is down no view can be agreed for this host, and its members are blocked. When the
 link is back it sends all that it holds (`HostHolds`), from which a server restores state that it lost.
@@ -127,7 +130,11 @@ class StayInside(Struct, frozen=True):
     meta: bytes
 
 
-Stage = StayLooking | StayClaiming | StayAsking | StayInside
+class StayLeaving(Struct, frozen=True):
+    """Its join was taken back before `JoinClaimed` was answered; then it goes out of the directory again."""
+
+
+Stage = StayLooking | StayClaiming | StayAsking | StayInside | StayLeaving
 
 
 class HostMember(Struct, eq=False):
@@ -185,12 +192,11 @@ class AgreedAgent(Service):
                     out.append(Answer(event.token, denied(refusal)))
             case AgreedLeaveAsked(me, token, group):
                 member = self._find(group, me)
-                if member is None or not isinstance(member.stage, StayInside):
+                if member is None or isinstance(member.stage, StayLeaving):
                     refusal_ = NotMember(f"{me} is not in {group}", fix="join it first")
                     out.append(Answer(token, denied(refusal_)))
                 else:
-                    self._ask_out(group, [member.stage.id], GroupVerb.LEAVE, out)
-                    self._drop(now, group, me, out)
+                    self._leave(now, group, me, member, out)
                     out.append(Answer(token, Done()))
             case EndpointGone(me):
                 self._gone(me, GroupVerb.FAIL, out)
@@ -251,7 +257,10 @@ class AgreedAgent(Service):
         check_survive(kind.survive)
         if len(event.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
-        if self._find(group, me) is not None or group in self._agent.endpoints[me].groups:
+        member = self._find(group, me)
+        if member is not None and isinstance(member.stage, StayLeaving):
+            raise Refused(f"{me} is still leaving {group}", fix="ask again in a moment")
+        if member is not None or group in self._agent.endpoints[me].groups:
             raise AlreadyMember(f"{me} is in {group} already", fix="leave it first")
         if group.scope == self.host:
             raise NotAllowed(
@@ -299,6 +308,10 @@ class AgreedAgent(Service):
                     self._claim(now, event, out)
             case ((StayLooking(event) | StayClaiming(event)), Denied() as refusal):
                 self._refuse(event, refusal, out)
+            case StayLeaving(), Denied():
+                self._forget(group, me)
+            case StayLeaving(), _:
+                self._drop(now, group, me, out)
             case StayClaiming(event), _:
                 stamp = self._agent.groups[group].members[me].stamp
                 id = MemberId(me, stamp)
@@ -339,6 +352,21 @@ class AgreedAgent(Service):
         out.append(Answer(event.token, denied(refusal)))
 
     # Leaving
+
+    def _leave(self, now: Instant, group: Group, me: Endpoint, member: HostMember, out: list[Effect]) -> None:
+        """Or its join is taken back, however far it has come."""
+        stage = member.stage
+        if isinstance(stage, StayAsking | StayInside):
+            self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
+        if isinstance(stage, StayLooking | StayClaiming | StayAsking):
+            why = Refused(f"{me} left {group} before it was in", fix="join it again")
+            out.append(Answer(stage.event.token, denied(why)))
+        if isinstance(stage, StayClaiming):
+            member.stage = StayLeaving()
+            return
+        for token in [token for token, about in self._own.items() if about == (group, me)]:
+            self._own[token] = None
+        self._drop(now, group, me, out)
 
     def _gone(self, me: Endpoint, verb: GroupVerb, out: list[Effect]) -> None:
         """Its program has closed it, or died. The directory hears of it by itself."""
@@ -434,12 +462,15 @@ class AgreedAgent(Service):
             return
         is_new = before is None or before.id != view.id
         follows = before is not None and told.base == before.id and not was_blocked
+        items: dict[bool, MemberView] = {}  # whole, or what changed: the same for all who get it
         for me, member in sorted(known.members.items()):
             is_inside = isinstance(member.stage, StayInside) and member.stage.id in inside_now
             if is_inside and (is_new or was_blocked or not member.knows):
-                item = _item(view, known, whole=not (follows and member.knows))
+                whole = not (follows and member.knows)
+                if whole not in items:
+                    items[whole] = _item(view, known, whole=whole)
                 member.knows = True
-                self._deliver(now, told.group, me, item, out)
+                self._deliver(now, told.group, me, items[whole], out)
 
     def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
         member = self.groups[group].members[me]
@@ -594,7 +625,8 @@ def _view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
 
 
 def _item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
-    joined = [each for each in view.members if each.id in view.joined] if view.joined else []
+    new = frozenset(view.joined)
+    joined = [each for each in view.members if each.id in new]
     return MemberView(
         view.number,
         view.revision,

@@ -10,6 +10,7 @@ from rostra.names import Domain, Group
 from rostra.protocols.agreed.changes import (
     TRIED_MAX,
     AnyChange,
+    GroupChange,
     PartsMerged,
     Pid,
     Proposal,
@@ -19,7 +20,7 @@ from rostra.protocols.agreed.changes import (
     same_event,
 )
 from rostra.protocols.agreed.config import AgreedConfig
-from rostra.protocols.agreed.groups import AgreedGroup
+from rostra.protocols.agreed.groups import AgreedGroup, has_rule
 from rostra.protocols.agreed.messages import (
     Ack,
     AgreementStatus,
@@ -117,7 +118,9 @@ class SetContext:
     def _try(self, proposal: Proposal) -> None:
         """It may be committed with our word, and we may never know."""
         others = [each for each in self.state.tried if each.pid != proposal.pid]
-        if self.state.table.has_rules and not isinstance(proposal.change, PartsMerged):
+        kind = proposal.change.kind if isinstance(proposal.change, GroupChange) else None
+        asked = self.state.table.has_rules or (kind is not None and has_rule(kind))
+        if asked and not isinstance(proposal.change, PartsMerged):
             self._set(tried=(*others, proposal))
 
     def _untry(self, round: Round) -> None:

@@ -30,11 +30,12 @@ class FenceRecord:
         """A new life, or the first step of a replica that leads."""
         self.floor = self._reserved()
 
-    def reserve(self, fence: int) -> list[Secure]:
-        """What must be written before this fence is given out."""
-        if fence <= self._reserved():
-            return []
-        return [Secure(self._records.put(FENCES, msgspec.msgpack.encode(fence + RESERVED)))]
+    def reserve(self, fence: int) -> Secure:
+        """What must be written before this fence is given out: perhaps it is already, or is being written."""
+        record = self._records.get(FENCES)
+        if record is None or fence > self._reserved():
+            record = self._records.put(FENCES, msgspec.msgpack.encode(fence + RESERVED))
+        return Secure(record)
 
     def _reserved(self) -> int:
         record = self._records.get(FENCES)

@@ -202,7 +202,7 @@ class GroupTable(Struct, frozen=True):
     @property
     def has_rules(self) -> bool:
         """Is there a group in which not every side lives?"""
-        return any(known.kind.survive not in ("", "any") for known in self.groups.values())
+        return any(has_rule(known.kind) for known in self.groups.values())
 
     def carried(self) -> CarriedGroups:
         return tuple([CarriedGroup(name, self.groups[name].carried()) for name in sorted(self.groups)])
@@ -269,10 +269,15 @@ class GroupTable(Struct, frozen=True):
         for proposal in tried:
             record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
             after, _ = self.apply(record, before)
-            for name in sorted(after.groups.keys() & self.groups.keys()):
-                old = [part.view.id for part in self.groups[name].parts]
+            for name in sorted(after.groups):
+                old = [part.view.id for part in self.groups[name].parts] if name in self.groups else []
                 views = [part.view for part in after.groups[name].parts if part.view.id not in old]
-                table = table._with(name, _with_attempts(table.groups[name], views))
+                known = table.groups.get(name)
+                if known is not None:
+                    table = table._with(name, _with_attempts(known, views))
+                elif has_rule(kind := after.groups[name].kind) and any(view.members for view in views):
+                    made = AgreedGroup((AgreedView(),), kind=kind)  # its first view may live with others
+                    table = table._with(name, _with_attempts(made, views))
         return table
 
     def _changed(
@@ -288,7 +293,7 @@ class GroupTable(Struct, frozen=True):
         if (
             known is not None
             and change.kind is not None
-            and not any(each.view.members or each.living.members for each in known.parts)
+            and not any(each.view.members or _may_have_lived(each.living) for each in known.parts)
         ):
             if not is_possible(change.kind):
                 return self, (Outcome(change.group, change.request, "Invalid"),)
@@ -458,8 +463,13 @@ def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
 def _standstill(kind: GroupKind, here: Iterable[MemberId], state: LivingState) -> str:
     """Why these must not go on; empty if they may, as the first that lived may."""
     rules = rules_of(kind)
-    found = verdict(rules[0], here, state) if rules is not None and state.members else None
+    found = verdict(rules[0], here, state) if rules is not None and _may_have_lived(state) else None
     return "" if found is None or found.lives else found.why
+
+
+def _may_have_lived(state: LivingState) -> bool:
+    """Here, or with others."""
+    return bool(state.members or state.attempts)
 
 
 def _plain_outcomes(known: AgreedGroup) -> AgreedGroup:
@@ -545,6 +555,11 @@ def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:
         return None
 
 
+def has_rule(kind: GroupKind) -> bool:
+    """Is there a side that does not live?"""
+    return kind.survive not in ("", "any")
+
+
 def rule_members(view: AgreedView) -> RuleMembers:
     return tuple([RuleMember(each.id, rule_attributes(each.attributes)) for each in view.members])
 
@@ -563,7 +578,11 @@ _decode_attributes: Final = Decoder(dict[str, str]).decode
 def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
     """Each part is united with the first that it may merge with, the most senior first; the rest stay apart.
     An empty one is no side of anything: a cut and a heal do not disturb a group of one side (V-110)."""
-    order = sorted({part.view.id: part for part in parts}.values(), key=lambda part: _seniority(part.view))
+    by_id: dict[tuple[int, int, Pid | None], AgreedGroup] = {}
+    for part in parts:
+        same = by_id.get(part.view.id)
+        by_id[part.view.id] = part if same is None else _same_part(same, part)
+    order = sorted(by_id.values(), key=lambda part: _seniority(part.view))
     filled = [part for part in order if part.view.members] or order[-1:]
     emptied = [part for part in order if part not in filled]
     kept: list[AgreedGroup] = []
@@ -578,6 +597,15 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
     kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
     return replace(first, apart=tuple(rest[:APART_MAX]))
+
+
+def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
+    """With one view, which may live on one side and not on the other, or be of nobody yet on both."""
+    if one.living == other.living or one.kind != other.kind:
+        return other
+    living = united_state((one.living, other.living))
+    blocked = MET if _is_exclusive(one.kind) else _standstill(one.kind, one.view.ids, living)
+    return replace(other, living=living, blocked=blocked)
 
 
 def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGroup:

@@ -265,7 +265,7 @@ def verdict(rule: Rule, here: Iterable[MemberId], state: LivingState) -> Verdict
     present = frozenset(here)
     if len(state.attempts) > ATTEMPTS_MAX:
         return Verdict(False, "too many attempts are open")
-    if not rule.holds(state.members, present):
+    if state.members and not rule.holds(state.members, present):
         return Verdict(
             False, f"{_count(state.members, present)} of {len(state.members)} who lived last are here"
         )

@@ -544,8 +544,6 @@ class AgreedServer(Service):
         known = core.table.get(group)
         if known is None:
             return
-        if is_exclusive(known.kind):
-            out += self._fences.reserve(known.living.fence)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
@@ -571,6 +569,8 @@ class AgreedServer(Service):
         known = core.table.get(group)
         if known is None:
             return
+        if is_exclusive(known.kind):
+            out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
         by_base: dict[ViewId | None, list[Domain]] = {}
         for host in hosts:
@@ -722,7 +722,8 @@ class AgreedServer(Service):
         last = max(held, key=lambda each: (each.id is not None, each.id), default=None)
         if last is not None and last.id is not None and core.table.get(group) is None:
             living = max(held, key=lambda each: each.fence)
-            state = LivingState(living.fence, tuple([RuleMember(each) for each in living.lived]))
+            fence = max(living.fence, self._fences.floor if group.scope == self.domain else 0)
+            state = LivingState(fence, tuple([RuleMember(each) for each in living.lived]))
             view = AgreedView(*last.id, last.view)
             core.core.restore(group, AgreedGroup((view,), kind=last.group_kind, living=state))
             hosts = {each.question.host for each in held}

@@ -354,8 +354,12 @@ class FrontCore:
             result = Inspected(self.port.inspected(result.document, after))
         elif type(request) is Close and type(result) is Done:
             self._forget(session, endpoint)
-        elif type(request) is LeaveAgreed or (type(request) is JoinAgreed and type(result) is Denied):
-            session.parted(endpoint, request.group)
+        elif type(request) is JoinAgreed and type(result) is Done:
+            session.reads_views(endpoint, request.group)
+        elif (type(request) is JoinAgreed and is_new) or (
+            type(request) is LeaveAgreed and type(result) is Done
+        ):
+            session.parted(endpoint, request.group)  # otherwise it stays what it was in this group
         session.answer(token, result)
 
     def deliver(self, deliver: Deliver) -> None:
@@ -467,7 +471,8 @@ class FrontCore:
             session.answer(token, refusal)
             return
         kind = GroupKind(MembershipKind.AGREED, join.delivery, survive=join.survive)
-        session.reads_views(endpoint, join.group)
+        if is_new:
+            session.reads_views(endpoint, join.group)
         our_token = session.expect(token, endpoint, join, is_new)
         self.port.step(AgreedJoinAsked(endpoint, our_token, join.group, kind, join.create, join.meta))
 
