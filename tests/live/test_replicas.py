@@ -220,6 +220,11 @@ async def test_a_permanent_group_outlives_its_leader(lab: Lab) -> None:
     leader = await lab.leader("eu")
     leader.kill()
     await another_leads(lab, leader)
+
+    async def is_known() -> bool:
+        return "news" in str((await lab.inspect("eu.h2"))["core"]["registry"])
+
+    await until(is_known, "the agent of h2 knows")  # its server may have died before it had told it
     async with lab.program("eu.h2", "reader") as me, me.join("news", scope="eu", permanent=True) as news:
         await until(lambda: len(news.members) == 1, "it is in")
     document = await lab.inspect("eu")

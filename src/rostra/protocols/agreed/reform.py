@@ -275,7 +275,7 @@ class Reforming(SetContext):
         match self.state.phase, message.refused:
             case Offering(to), None if to == who:
                 self._set(phase=Idle())
-            case Coordinating(round=own), refused if own == refused:
+            case Coordinating(proposal, own), refused if own == refused and is_merge(proposal):
                 self._call_off()
             case _:
                 self._ignored("Declined", "of a round that is over")
