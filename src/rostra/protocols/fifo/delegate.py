@@ -60,7 +60,7 @@ from rostra.protocols.fifo.messages import (
 from rostra.protocols.fifo.mirror import Mirroring, Mirrors
 from rostra.protocols.fifo.peers import Peers
 from rostra.protocols.fifo.permitted import may_say
-from rostra.protocols.fifo.pieces import pieces
+from rostra.protocols.fifo.pieces import RequestPieces, pieces
 from rostra.protocols.fifo.planner import Planner
 from rostra.protocols.fifo.reception import receiver_of
 from rostra.protocols.fifo.relay import PartedStream, Relay
@@ -111,9 +111,6 @@ class Backup(Struct, frozen=True):
 
 State = Out | Joining | In | Lingering | Backup
 
-HAVE_MAX = 65_536
-"""Streams that one request may name, in all its pieces."""
-
 
 class Local(Struct):
     """A member of our own LAN."""
@@ -162,7 +159,7 @@ class DelegateCore:
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
         self.kept = Kept()  # until the snapshot, or until the asker is noticed
-        self._asking: dict[Endpoint, tuple[int, dict[Stream, int]]] = {}  # with more than one message
+        self._requests = RequestPieces()
         self._waiting: dict[Domain, dict[Endpoint, CutRequest]] = {}  # for numbers that we do not know yet
 
     @property
@@ -398,7 +395,7 @@ class DelegateCore:
             if stamp is not None:
                 self.floors[host_of(who)] = max(stamp, self.floors.get(host_of(who), stamp))
             self.locals.pop(who, None)
-            self._asking.pop(who, None)
+            self._requests.forget(who)
             self.relays.unpin(who, cut_off=stamp is None)
             self._answer_if_complete()
             self._linger_if_empty()
@@ -428,7 +425,7 @@ class DelegateCore:
             case _, CutRequest():
                 self._cut_request(source, message)
             case _, ViewId():
-                if (have := self._gathered(source, message)) is not None:
+                if (have := self._requests.whole(source, message)) is not None:
                     self._view_id(lan_of(source), replace(message, have=tuple(have.items())))
             case _, CutReply():
                 if self.peers.cut_replied(message):
@@ -460,7 +457,7 @@ class DelegateCore:
         for who, first in message.others:
             if host_of(who) == host_of(source):
                 self._can_supply(who, first)
-        if (have := self._gathered(source, message)) is None:
+        if (have := self._requests.whole(source, message)) is None:
             return
         self._answer_if_complete()
         receiver = self.relays.receiver.get(source, source)
@@ -475,18 +472,6 @@ class DelegateCore:
         for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
             self.voice.say(source, reply)
-
-    def _gathered(
-        self, source: Endpoint, message: StartSync | CutRequest | ViewId
-    ) -> dict[Stream, int] | None:
-        """The numbers of all pieces of a request; None as long as more of them are to come."""
-        req, have = self._asking.pop(source, (message.req, {}))
-        have = have | dict(message.have) if req == message.req else dict(message.have)
-        if message.last:
-            return have
-        if len(have) <= HAVE_MAX:
-            self._asking[source] = (message.req, have)
-        return None
 
     def _can_supply(self, stream: Stream, first: int) -> None:
         """A sender of our LAN has nothing below this number any more."""
@@ -550,7 +535,7 @@ class DelegateCore:
             self.kept.add(source, message)
         elif message.epoch != self.epoch:
             self.voice.ignore("CutRequest", "of another epoch")
-        elif (have := self._gathered(source, message)) is None:
+        elif (have := self._requests.whole(source, message)) is None:
             return
         elif self._complete if message.lan == self.lan else self.peers.is_active(message.lan):
             receiver = self.relays.receiver.get(source, source)
