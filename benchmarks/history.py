@@ -39,6 +39,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import history_commands
 from benchmarks.sample import BEGAN_US, sample
 from rostra.history import session
 from rostra.history.progress import progress, waiting
@@ -99,7 +100,7 @@ def questions() -> dict[str, tuple[Ask, str]]:
             f"count(1), sum(joins), sum(leaves), sum(crashes), sum(lost), sum(back), sum({at.format('at')})",
         ),
         "order": (told_in_order, "count(1), count_if(broken)"),
-        "who": (lambda e: q.who(e, GROUP, MIDDLE), "count(1), sum(seen_by), max(of)"),
+        "who": (lambda e: q.who(e, GROUP, MIDDLE), "count(1), sum(seen_by), max(followed_by)"),
         "size": (lambda e: q.size(q.memberships(e)), f"count(1), sum(members), sum({at.format('at')})"),
         "known": (q.known, "count(1), sum(observers), sum(cast(round(last_s * 1e6) as bigint))"),
         "spread": (lambda e: q.spread(q.memberships(e), MIDDLE), "count(1), sum(members)"),
@@ -245,6 +246,7 @@ class Bench:
     def __init__(self, spark: "SparkSession", console: Console, kept: Path, calls: int) -> None:
         self.spark, self.console, self.kept, self.calls = spark, console, kept, calls
         self.figures: list[Figure] = []
+        self.waited: list[history_commands.Waited] = []
 
     def run(self, events: int, journal: Path | None, where: Path, options: argparse.Namespace) -> None:
         from rostra.history.archive import Archive
@@ -268,6 +270,9 @@ class Bench:
                 Ingest(self.spark, str(journal), str(tables)).once()
             if options.segment_rows:
                 self.small_segments(rows, journal, where, options.segment_rows)
+        if options.commands:
+            self.commands(rows, {"tables": tables, "journal": journal})
+            return
         if options.tables:
             archive, files = Archive(self.spark, tables=str(tables)), tables / "events" / "*" / "*.parquet"
         else:
@@ -282,6 +287,15 @@ class Bench:
             else:
                 self.ask(rows, name, partial(_reduced, ask, archive.events, digest))
         self.audits(rows, archive.events, options.only)
+
+    def commands(self, rows: int, where: dict[str, Path]) -> None:
+        """As a person waits for them: they have a Spark of their own, so ours is idle meanwhile."""
+        for line in history_commands.waited(rows, where, GROUP, MIDDLE, _cpu_s):
+            self.waited.append(line)
+            self.keep()
+            said = f"{line.rows:>11,} {line.question:22} {line.call:6} {line.took_s:7.2f} s"
+            said += f" {line.cpu_s:7.2f} cpu"
+            self.console.print(f"[dim]{said}  load {line.load:.0f}[/dim]", highlight=False, soft_wrap=True)
 
     def small_segments(self, rows: int, journal: Path, where: Path, segment_rows: int) -> None:
         """The same rows in segments of so many, after the same once more in large ones: Java is warm."""
@@ -384,9 +398,8 @@ class Bench:
     def keep(self) -> None:
         about = {"cores": os.cpu_count(), "threads": THREADS, "memory MB": session.memory_mb()}
         self.kept.parent.mkdir(exist_ok=True)
-        self.kept.write_bytes(
-            msgspec.json.format(msgspec.json.encode({"machine": about, "figures": self.figures}))
-        )
+        found = {"machine": about, "figures": self.figures, "commands": self.waited}
+        self.kept.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
 
     @property
     def jvm(self) -> int:
@@ -519,9 +532,12 @@ def main(arguments: list[str]) -> int:
         "--segment-rows", type=int, default=0, help="ingest and read it in segments of so many rows, too"
     )
     parser.add_argument("--tables", action="store_true", help="ask the tables that ingest made")
+    parser.add_argument(
+        "--commands", action="store_true", help="whole commands, cold and warm, against the bars"
+    )
     options = parser.parse_args(arguments)
-    if options.tables and options.no_ingest:
-        parser.error("--tables asks what ingest makes: leave out --no-ingest")
+    if (options.tables or options.commands) and options.no_ingest:
+        parser.error("--tables and --commands ask what ingest makes: leave out --no-ingest")
     remarks, answers = Console(stderr=True), Console(width=None if sys.stdout.isatty() else 180)
     kept = RESULTS / f"history-{datetime.datetime.now():%Y%m%d-%H%M%S}.json"
     with waiting("starting Spark"):
@@ -542,6 +558,8 @@ def main(arguments: list[str]) -> int:
         session.interrupt(spark)
     finally:
         session.end(spark)
+        if bench.waited:
+            history_commands.show(answers, bench.waited)
         if bench.figures:
             show(answers, bench.figures)
             answers.print(f"all figures: {kept}", highlight=False)

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
 from history.test_parity import BOUND_S, calm, talking
+from history.test_view_audits import partition
 from support.journal import Row
 from support.segments import SCHEMA, damage
 
@@ -132,6 +133,40 @@ def run(rows: Rows) -> Row:
     return max(runs, key=lambda row: row["last"] - row["first"])
 
 
+def last_view(rows: Rows) -> Row:
+    """The first row of the last view that members of one host were given."""
+    found = [row for row in every(rows, "view") if row["nth"] == 0 and row["fence"] is not None]
+    if not found:
+        raise NotHere
+    return found[-1]
+
+
+def silenced_event(find: Callable[[Rows], Row]) -> Callable[[Rows], None]:
+    """All rows of it."""
+
+    def plant(rows: Rows) -> None:
+        told = find(rows)
+        event = (told["writer"], told["epoch"], told["seq"] - told["nth"])
+        for row in rows:
+            if (row["writer"], row["epoch"], row["seq"] - row["nth"]) == event:
+                silence(row)
+
+    return plant
+
+
+def silenced_all(kind: str) -> Callable[[Rows], None]:
+    """Every such row of the writer that has most of them."""
+
+    def plant(rows: Rows) -> None:
+        writers = [row["writer"] for row in every(rows, kind)]
+        if not writers:
+            raise NotHere
+        for row in every(rows, kind, writer=max(sorted(set(writers)), key=writers.count)):
+            silence(row)
+
+    return plant
+
+
 def of_life(rows: Rows, role: str = "agent") -> Rows:
     """The rows of one writer's life: one that is told something."""
     told = next((row for row in rows if row["role"] == role and row["kind"] in ("joined", "link-up")), None)
@@ -215,6 +250,23 @@ ROWS: dict[str, Callable[[Rows], None]] = {
     "a run that was slow": changed(run, latency_us=60_000_000),
     "a run of other bytes": changed(run, bytes=1),
     "a repair by another": changed(kind("recovered"), answered_by="nobody"),
+    # Agreed views
+    "a view of another list": changed(last_view, digest=1),
+    "a server's view of another list": changed(kind("view-agreed"), digest=1),
+    "a view of an older number": changed(last_view, first=1, view="1.0 eu.de:1#1"),
+    "a view by another proposal": changed(last_view, view=lambda row: f"{row['view']}9"),
+    "a fence of another view": changed(last_view, fence=lambda row: row["fence"] - 1),
+    "a server's fence of another view": changed(
+        kind("view-agreed", nth=-1, change="kept"), nth=0, of=1, fence=lambda row: row["fence"] - 1
+    ),
+    "a view that was never given": silenced_event(last_view),
+    "a member that is never removed": changed(
+        kind("view", change="left", nth=-1), member="eu.it.h1/ghost#1000"
+    ),
+    "a block that was never told": silenced_all("blocked"),
+    "a block for another reason": changed(kind("blocked"), what="a whim"),
+    "other acknowledgements": changed(kind("view-agreed"), acks=["nowhere"], cut=["nowhere"]),
+    "a server that was not isolated": silenced(kind("isolated")),
     # What nobody is promised
     "other traffic": changed(kind("sent", "received"), count=10**6, bytes=10**9),
     "another detail": changed(kind("started"), detail="{}"),
@@ -417,7 +469,21 @@ DOUBT = Expected(doubt=True)
 ORDER, TRUTH, WATCH, SIDES = "per-source-order", "stable-truth", "watch-complete", "both-sides-told"
 HEALS, FIFO, WHY = "heals-alone", "fifo-gap-free", "why"
 
+SAME, EVERY, LIVING = "same-view", "every-change", "one-living"
+
 EXPECTED: dict[str, Expected] = {
+    "a view of another list": found(SAME),
+    "a server's view of another list": found(SAME),
+    "a view of an older number": found(SAME),
+    "a view by another proposal": found(LIVING),
+    "a fence of another view": found(LIVING),
+    "a server's fence of another view": found(LIVING),
+    "a view that was never given": found(EVERY),
+    "a member that is never removed": found(EVERY),
+    "a block that was never told": found(LIVING),
+    "a block for another reason": same("why a side must not go on is for people to read"),
+    "other acknowledgements": same("who acknowledged a change is for people to read"),
+    "a server that was not isolated": same("that two sides part is judged by what each agrees on"),
     "a ghost joins": found(TRUTH, WATCH),
     "a join of another group": found(TRUTH, WATCH),
     "a join becomes a leave": found(TRUTH, WATCH),
@@ -577,7 +643,8 @@ def planted(directory: Path, bases: dict[str, Rows]) -> list[Planted]:
     made = []
     for base, rows in bases.items():
         known = cut(rows, {})
-        for plant in ("", *ROWS, *(FILES if base != "talk" else ())):
+        plants = OF_VIEWS if base == AGREED else [*ROWS, *(FILES if base != "talk" else ())]
+        for plant in ("", *plants):
             this = Planted(base, plant)
             mine = deepcopy(rows) if plant in ROWS else rows
             try:
@@ -595,7 +662,7 @@ def planted(directory: Path, bases: dict[str, Rows]) -> list[Planted]:
 
 def simulated(directory: Path) -> dict[str, Rows]:
     bases = {}
-    for name, live in (("calm", calm), ("talk", talking)):
+    for name, live in (("calm", calm), ("talk", talking), (AGREED, partition)):
         world = live(directory / name)
         world.close()
         bases[name] = read(directory / name).to_pylist()
@@ -678,6 +745,9 @@ def outcome(this: Planted, judged: Judged) -> Iterator[str]:
 
 
 REAL = "real"
+AGREED = "agreed"
+OF_VIEWS = list(EXPECTED)[:12]
+"""What is tried in a world of agreed groups: the first kinds above."""
 EXACT = ("a clock that is ten minutes ahead", "a clock that is ten minutes behind")
 """A simulator writes everything by one clock: audits take its word, and what contradicts it is a no."""
 

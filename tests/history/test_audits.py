@@ -377,7 +377,8 @@ def judged(court):
 
 
 BOUNDS = {"both-sides-told": BOUND_S, "heals-alone": BOUND_S}
-CONGRESS = [name for name in PROMISES if name not in ("fifo-gap-free", "smooth-join")]
+OTHERS = ("fifo-gap-free", "smooth-join", "same-view", "every-change", "one-living")
+CONGRESS = [name for name in PROMISES if name not in OTHERS]
 
 
 @pytest.mark.parametrize("promise", CONGRESS)
@@ -581,7 +582,7 @@ def test_a_life_of_which_no_file_or_more_than_one_says_all_excuses_what_it_may_h
 def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):
     with pytest.raises(BadInput, match="no promise is called") as refused:
         findings(judged.events, "be-nice")
-    assert "stable-truth" in refused.value.fix
+    assert "both-sides-told" in refused.value.fix
 
 
 @pytest.mark.parametrize("few", [3, 2])

@@ -192,6 +192,7 @@ def test_java_that_dies_under_an_ingest_is_one_line_and_the_next_call_goes_on(
     send(journal, rows[:10])
     words = ("history", "ingest", "-j", str(journal), "-t", str(tables), "--follow")
     home = {"ROSTRA_HISTORY_HOME": str(tmp_path), "SPARK_DRIVER_MEMORY": "1g"}
+    home["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it does not live for long
     with subprocess.Popen(
         (sys.executable, "-m", "rostra", *words),
         env={**os.environ, **home},

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import pytest
@@ -17,10 +19,11 @@ from support.spark import require_spark
 
 from rostra.errors import BadInput
 from rostra.history import questions
-from rostra.history.archive import Archive
+from rostra.history.archive import Archive, views
 from rostra.history.audits import verdicts
 from rostra.history.ingest import Ingest
 from rostra.history.questions.who import who
+from rostra.history.schemas import NEW_NAMES
 from rostra.history.shape import day_begins, day_of, in_utc
 from rostra.history.source import register
 
@@ -171,3 +174,29 @@ def test_what_is_said_of_times_is_utc_in_any_session(spark: SparkSession, in_tok
     [row] = spark.range(1).select(in_utc(at), day_begins(day_of(at)).cast("long")).collect()
     assert row[0] == "2026-03-01 11:59:59 UTC"
     assert row[1] == int(clock(-12 * 3600).timestamp())
+
+
+def test_columns_that_collide_with_methods_and_words_have_new_names_beside_the_old_ones(
+    spark: SparkSession, places: Path
+) -> None:
+    """For one format of the tables: in an archive of either kind, in SQL, and in the reader."""
+    journal, tables = str(places / "journal"), str(places / "tables")
+    views(spark, tables)
+    register(spark)
+    frames = (
+        Archive(spark, journal=journal).events,
+        Archive(spark, tables=tables).events,
+        Archive(spark, journal=journal).table("traffic"),
+        Archive(spark, tables=tables).table("deliveries"),
+        Archive(spark, tables=tables).table("holes"),
+        spark.table("notices"),
+        spark.read.format("rostra").load(journal),
+    )
+    for frame in frames:
+        old = [name for name in frame.columns if name in NEW_NAMES]
+        assert old and {NEW_NAMES[name] for name in old} < set(frame.columns)
+        assert not any(hasattr(DataFrame, NEW_NAMES[name]) for name in old)
+    events = reduce(DataFrame.unionByName, (frames[0], frames[1], frames[-1]))
+    wrong = reduce(or_, (~F.col(old).eqNullSafe(F.col(new)) for old, new in NEW_NAMES.items()))
+    [row] = events.agg(F.count("*"), F.count_if(wrong), F.count("event_rows")).collect()
+    assert tuple(row) == (15, 0, 15)

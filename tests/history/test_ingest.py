@@ -18,6 +18,7 @@ from rostra.history.ingest import Ingest
 from rostra.history.partitions import FILE_WEIGHT
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import stays
+from rostra.history.schemas import EVENTS, with_new_names
 from rostra.history.tables import Tables
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
@@ -66,7 +67,7 @@ def truth(spark: SparkSession, rows: list[Row], place: Path) -> DataFrame:
     """The same rows, in one file that nobody cut."""
     place.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), place / "all.parquet")
-    return spark.read.parquet(str(place))
+    return with_new_names(spark.read.parquet(str(place)), EVENTS)
 
 
 def same(one: DataFrame, other: DataFrame) -> None:
@@ -146,7 +147,7 @@ def test_a_hole_that_is_given_up_is_on_the_books_and_late_rows_still_count(
     ingest.once()
     assert keys(tables.read(spark, "events")) == keys_of(rows[:15] + rows[20:])
     holes = [tuple(row) for row in tables.read(spark, "holes").orderBy("in_batch").collect()]
-    assert holes == [
+    assert [each[:7] for each in holes] == [
         ("w", "eu.paris.h1", 1, 11, 20, "given up", 0),
         ("w", "eu.paris.h1", 1, 11, 15, "came late", 1),
     ]

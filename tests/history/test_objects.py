@@ -1,17 +1,14 @@
 """Journals and tables in an object store: an S3 server on loopback, opened by Arrow, and no jar."""
 
-import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-import boto3
-import pyarrow.fs as pafs
 import pytest
 from history.test_ingest import keys, keys_of, random_journal, same, steady
-from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 from support.segments import Row, cut, send
+from support.store import s3_store, up
 from typer.testing import CliRunner
 
 from rostra.cli import application
@@ -28,28 +25,8 @@ from rostra.history.tables import Tables
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
-    """A bucket of its own; how it is reached is said as S3's users say it."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    server.start()
-    _, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "us")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        files._client.cache_clear()
-        files._bucket.cache_clear()
-        boto3.client("s3").create_bucket(Bucket="history")
-        yield "s3://history"
-    server.stop()
-
-
-def up(local: Path, where: str) -> None:
-    """Everything that is in a directory of this machine."""
-    there, path = files.open_files(where)
-    pafs.copy_files(str(local), path, destination_filesystem=there)
+    with s3_store() as where:
+        yield where
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,12 @@ def cut(spark):
 def test_who_was_there_depends_on_when_and_on_where_one_stands(cut):
     def seen(at, place="world"):
         return answers(
-            who(cut, "chess@world", clock(at), place), "member", "seen_by", "of", "agreed", "unseen_by"
+            who(cut, "chess@world", clock(at), place),
+            "member",
+            "seen_by",
+            "followed_by",
+            "agreed",
+            "unseen_by",
         )
 
     assert seen(21.5) == [
@@ -103,7 +108,7 @@ def test_sizes_are_counted_at_home_and_as_each_host_saw_them(cut):
 
 
 def test_spread_counts_members_in_every_domain_around_them(cut):
-    assert answers(spread(memberships(cut), clock(10)), "level", "domain", "members", "hosts", "share") == [
+    assert answers(spread(memberships(cut), clock(10)), "depth", "domain", "members", "hosts", "share") == [
         (0, "world", 3, 3, 1.0),
         (1, "eu", 2, 2, 2 / 3),
         (1, "us", 1, 1, 1 / 3),
@@ -228,7 +233,7 @@ def test_a_domain_is_lost_as_a_whole_and_not_with_a_part_of_it(spark):
 
 def test_traffic_is_compared_with_the_servers_that_had_to_carry_it(cut):
     """From Paris' h1 every join reaches paris, h2, and over the ocean us, us.ny and its h1."""
-    columns = ("level", "message", "messages", "changes", "each", "needed", "ratio")
+    columns = ("link_level", "message", "messages", "changes", "each", "needed", "ratio")
     assert answers(traffic(cut), *columns) == [(2, "EndpointsJoined", 6, 3, 2.0, 9.0, 6 / 9)]
 
 

@@ -94,7 +94,7 @@ def test_lives_end_cleanly_or_unknown_or_go_on_and_what_is_missing_is_missed(spa
         ("us.ny.h1", 1, 1, 1, "unknown", True),
         ("us.ny.h2", 1, 3, 3, None, False),
     ]
-    assert answers(holes(events), "writer", "first", "last", "after_at", "until_at") == [
+    assert answers(holes(events), "writer", "first_number", "last_number", "after_at", "until_at") == [
         ("eu.paris.h1", 3, 4, 1.0, 2.0),
         ("us.ny.h2", 2, 2, 500.0, 501.0),
     ]

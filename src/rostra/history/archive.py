@@ -138,10 +138,10 @@ class Archive:
             return made
         from pyspark.sql import functions as F
 
-        from rostra.history.schemas import KINDS_OF, TABLES
+        from rostra.history.schemas import KINDS_OF, TABLES, renamed
         from rostra.history.spelling import closest
 
         if name not in KINDS_OF:
             fix = closest(name, ("events", "stays", *KINDS_OF))
             raise BadInput(f"there is no table {name!r}", fix=fix)
-        return self.events.where(F.col("kind").isin(*KINDS_OF[name])).select(TABLES[name].names)
+        return self.events.where(F.col("kind").isin(*KINDS_OF[name])).select(renamed(TABLES[name]).names)

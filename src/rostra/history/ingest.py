@@ -7,7 +7,7 @@
          ▼
        plan          which are new, which wait behind a hole, which are there already       (runs)
          ▼
-       write         each row read once, by one task, for all tables: events, stays ...   (shares)
+       write         each row read once, by one task, for all tables: events, stays ...   (partitions)
          ▼
        move          events/batch=N, stays/batch=N ...
          ▼

@@ -24,7 +24,7 @@ from rostra.history.arrow_fast_path import lives_in, note
 from rostra.history.files import LocalDirectory, is_object, is_seen, open_file
 from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, RowRun, plan
-from rostra.history.schemas import widened
+from rostra.history.schemas import widened, with_new_names
 from rostra.journal.schema import KEY, NAMES
 
 THREADS: Final = 8
@@ -40,7 +40,8 @@ def read_journal(
     for each in seen.unusable:
         aside(each)
     pieces = chosen(seen.good)
-    return note(read_pieces(spark, pieces, seen.good, seen.schema), lives_in(pieces, seen.good))
+    rows = with_new_names(read_pieces(spark, pieces, seen.good, seen.schema), seen.schema)
+    return note(rows, lives_in(pieces, seen.good))
 
 
 class Survey(NamedTuple):

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from rostra.history import places
 from rostra.history.archive import Archive
+from rostra.history.questions.views import agreed_removals, why_agreed
 from rostra.history.questions.why import AFTER_S, BEFORE_S, concerns, removals
 
 Frame: TypeAlias = DataFrame
@@ -44,6 +45,24 @@ def around_removal(archive: Archive, subject: str, at: datetime, seen_from: str)
     since = epoch + timedelta(microseconds=row["first"], seconds=-BEFORE_S)
     until = epoch + timedelta(microseconds=row["last"] + 1, seconds=AFTER_S)
     return narrowed(archive.events, since=since, until=until)
+
+
+def with_agreed(story: Frame, archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
+    """The same, and the story of the last removal from an agreed group, if there was one."""
+    removed, many = few(agreed_removals(archive.table("views"), subject, at, seen_from))
+    if not many:
+        return story
+    [row] = removed.agg(
+        F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last")
+    ).collect()
+    events = narrowed(
+        archive.events, since=_seconds(row["first"], -BEFORE_S), until=_seconds(row["last"], AFTER_S)
+    )
+    return story.unionByName(why_agreed(events, removed)).distinct().orderBy("world", "at", "node", "seq")
+
+
+def _seconds(us: int, later_s: float) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=us + 1, seconds=later_s)
 
 
 def few(answer: Frame) -> tuple[Frame, int]:

@@ -153,7 +153,7 @@ def _churn(evidence: Evidence, span: Span) -> str:
 
 def _spread(evidence: Evidence, span: Span) -> str:
     at_the_end = datetime.fromtimestamp(span.last, UTC)
-    placed = spread(memberships(evidence.events), at_the_end).where(F.col("level") == 1)
+    placed = spread(memberships(evidence.events), at_the_end).where(F.col("depth") == 1)
     summed = placed.groupBy("domain").agg(F.sum("members").alias("members"), F.sum("hosts").alias("hosts"))
     found = _rows(summed.orderBy(F.desc("members"), "domain").limit(BARS))
     if not found:
@@ -243,19 +243,19 @@ def _traffic(evidence: Evidence, span: Span) -> str:
     summed = (
         traffic(evidence.events, one_in=max(1, span.rows // 5_000_000))
         .where(~F.col("message").isin("Beat", "frame"))
-        .groupBy("message", "level")
+        .groupBy("message", "link_level")
         .agg(F.sum("messages").alias("messages"), F.sum("needed").alias("needed"))
     )
-    found = _rows(summed.orderBy(F.desc("messages"), "message", "level").limit(BARS))
+    found = _rows(summed.orderBy(F.desc("messages"), "message", "link_level").limit(BARS))
     return plots.bars(
         [
             Bar(
-                f"{row['message']}, level {row['level']}",
+                f"{row['message']}, level {row['link_level']}",
                 row["messages"],
                 f"{row['messages']:,}"
                 + (f", {row['messages'] / row['needed']:.2f} x needed" if row["needed"] else ""),
                 row["needed"],
-                row["level"] % plots.COLOURS,
+                row["link_level"] % plots.COLOURS,
             )
             for row in found
         ]

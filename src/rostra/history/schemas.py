@@ -7,6 +7,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -72,9 +73,12 @@ DELIVERIES: Final = columns_of(
 """What groups said: runs of a sender's messages that receivers got, and how those that were lost came."""
 
 VIEWS: Final = columns_of(
-    *WHO_AND_WHEN, "nth", "of", "group", "first", "last", "member", "observers", "cause"
+    *WHO_AND_WHEN,
+    *("role", "nth", "of", "group", "first", "last", "member", "life", "stamp", "change", "news", "count"),
+    *("observers", "told", "domain", "peer", "cause", "accuser", "accused", "what", "own_lateness_s"),
+    *("view", "base", "fence", "digest", "acks", "cut"),
 )
-"""Views that were installed, one row per member: `first` is the view's number, `last` the member's rank."""
+"""Agreed views, as programs were given them and as servers agreed on them; who was blocked, and isolated."""
 
 FOLLOWS: Final = columns_of(
     *WHO_AND_WHEN,
@@ -134,7 +138,7 @@ KINDS_OF: Final = {
     ),
     "traffic": ("sent", "received"),
     "deliveries": ("delivered", "recovered", "stream-started", "stream-ended", "stream-gap"),
-    "views": ("view",),
+    "views": ("view", "view-agreed", "blocked", "isolated"),
     "follows": ("followed", "unfollowed"),
     "members": ("member-joined", "member-left"),
 }
@@ -152,6 +156,33 @@ TABLES: Final = {
     "members": MEMBERS,
     "holes": HOLES,
 }
+
+
+NEW_NAMES: Final = {
+    "of": "event_rows",
+    "count": "quantity",
+    "level": "link_level",
+    "first": "first_number",
+    "last": "last_number",
+}
+"""Columns of files whose names are methods of a DataFrame or words of SQL. Whoever reads has them under both
+names, until the next format of tables: see decision 24."""
+
+
+def renamed(schema: StructType) -> StructType:
+    """With the new names behind the old ones."""
+    again = [
+        StructField(NEW_NAMES[field.name], field.dataType, field.nullable)
+        for field in schema
+        if field.name in NEW_NAMES
+    ]
+    return StructType([*schema.fields, *again])
+
+
+def with_new_names(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The same rows, `renamed`; the frame has this schema."""
+    again = [f"`{name}` as `{NEW_NAMES[name]}`" for name in schema.names if name in NEW_NAMES]
+    return frame.selectExpr("*", *again) if again else frame
 
 
 def widened(extra: Mapping[str, Type]) -> StructType:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rostra.errors import NotInstalled, RostraError, Unreachable
+from rostra.history import handover
 from rostra.history.files import DAMAGED
 
 if TYPE_CHECKING:
@@ -379,8 +380,7 @@ def log4j2() -> Path:
 
 def home() -> Path:
     """What `rostra history` keeps for this user: logs, and the way to the warm session; for nobody else."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    directory = Path(os.environ.get("ROSTRA_HISTORY_HOME") or Path(cache) / "rostra" / "history")
+    directory = handover.home()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     return directory

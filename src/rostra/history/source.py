@@ -69,11 +69,15 @@ from rostra.history.journals import THREADS, Survey, chosen, segments, survey
 from rostra.history.look import ARROW, KNOWN
 from rostra.history.partitions import row_groups
 from rostra.history.runs import Epoch, IngestPlan, Key, Piece, RowRun, plan
+from rostra.history.schemas import NEW_NAMES, renamed
 from rostra.history.session import check_workers, fit
 from rostra.history.spelling import closest
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
 FORMAT: Final = "rostra"
+
+FORMER: Final = {new: old for old, new in NEW_NAMES.items()}
+"""As columns are called in files."""
 
 ROWS_PER_TASK: Final = 1_000_000
 BATCH_ROWS: Final = 65_536
@@ -295,7 +299,7 @@ class RostraSource(DataSource):
 
     def schema(self) -> StructType:
         journal, wanted = self._asked()
-        return wanted.survey(journal).schema
+        return renamed(wanted.survey(journal).schema)
 
     def reader(self, schema: StructType) -> "JournalReader":
         return JournalReader(*self._asked(), schema)
@@ -617,7 +621,7 @@ class SegmentRows:
 
     @property
     def columns(self) -> list[str]:
-        return list(self._schema.names)
+        return [FORMER.get(name, name) for name in self._schema.names]
 
     def has_room(self, rows: pa.Table) -> bool:
         """Only what has the same columns is put together, and only so much."""
@@ -636,10 +640,8 @@ class SegmentRows:
         rows = pa.concat_tables(self._tables).combine_chunks()
         self._tables, self._rows = [], 0
         columns = [
-            rows[field.name].cast(field.type)
-            if field.name in rows.column_names
-            else pa.nulls(rows.num_rows, field.type)
-            for field in self._schema
+            rows[name].cast(field.type) if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+            for name, field in zip(self.columns, self._schema, strict=True)
         ]
         shaped = pa.table(columns, schema=self._schema)
         if self._picked is not None:

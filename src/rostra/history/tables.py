@@ -291,11 +291,13 @@ class Tables:
         return self.rows(spark, self.directories(table, commits), schema)
 
     def rows(self, spark: "SparkSession", directories: list[str], schema: "StructType") -> "DataFrame":
+        from rostra.history.schemas import with_new_names
+
         if not directories:
-            return spark.createDataFrame([], schema)
+            return with_new_names(spark.createDataFrame([], schema), schema)
         from rostra.history.journals import read_files
 
-        return read_files(spark, directories, schema)
+        return with_new_names(read_files(spark, directories, schema), schema)
 
     # Tidiness
 

@@ -86,9 +86,11 @@ def made_of() -> str:
 def session(*, start_within_s: float = START_WITHIN_S) -> "SparkSession":
     """A session on the warm Spark of this user; it is started if need be."""
     sessions.check_spark()
-    sessions.check_java()
     _came().touch(mode=0o600)
-    keeper = find() or start(within_s=start_within_s)
+    keeper = find()
+    if keeper is None:
+        sessions.check_java()  # by running it, which takes a tenth of a second
+        keeper = start(within_s=start_within_s)
     _came().touch()  # the first question may be thought about for long before its first job
     return sessions.connect(channel_to(keeper), tries=TRIES)
 
@@ -226,8 +228,12 @@ def keep(idle_s: float = IDLE_S) -> None:
     keeper = Keeper(os.getpid(), service.localPort(), token, made_of())
     other_loopback = hold(keeper.port)
     used = Used(spark)
+    ready: subprocess.Popen[bytes] | None = None
     try:
         _register(keeper)
+        if _is_named(keeper):
+            # It runs questions; see `handover`.
+            ready = subprocess.Popen((sys.executable, "-m", "rostra.cli.history.ready"), cwd="/")
         while _is_named(keeper) and used.idle_s() < idle_s:
             if used.idle_s() > FORGET_S:
                 spark.catalog.clearCache()
@@ -235,6 +241,8 @@ def keep(idle_s: float = IDLE_S) -> None:
     finally:
         if _is_named(keeper):
             _file().unlink(missing_ok=True)
+        if ready is not None:
+            ready.terminate()
         spark.stop()
         if other_loopback is not None:
             other_loopback.close()

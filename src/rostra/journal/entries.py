@@ -27,7 +27,7 @@ class Entry(Struct, gc=False):
     """Something that happened, as the columns of its rows; those that follow from who writes are left out.
 
     With `lines` it is a row for each of them, and one more if some were `kept`; member, life, stamp, change,
-    news, cause and count of each row are then said there.
+    news, cause, count and last of each row are then said there.
     """
 
     kind: str

@@ -5,10 +5,10 @@ A notice is about members, a domain, or a whole list. A row is about one member.
 
     notice                          lines, one for each member concerned
     Absolute {a b}, seen {b c}      c left (unlisted), a joined; and 1 kept
-    Joined {a}, complete for eu     a joined; whoever else was seen in eu left (unlisted)
+    Joined {a}, complete for eu     a joined; all others that were seen in eu left (unlisted)
     Left a                          a left
-    Without eu                      everybody seen in eu left
-    the last follower is gone       everybody left (unfollowed): nothing is seen of this group any more
+    Without eu                      all seen in eu left
+    the last follower is gone       all left (unfollowed): nothing is seen of this group any more
 
 A member that is listed with another stamp than the one that was seen left and joined again unseen: two lines.
 Those that are listed as they were seen are no news, and are only counted: every new follower is told the
@@ -33,7 +33,7 @@ UNFOLLOWED: Final = "unfollowed"  # nobody looks any more
 
 
 UNKNOWN: Final[Stamp] = (0, 0)
-"""In the place of a stamp: whoever told of this member did not say which of its memberships it is."""
+"""In the place of a stamp: the notice of this member did not say which of its memberships it is."""
 
 
 class ViewLine(NamedTuple):
@@ -44,6 +44,7 @@ class ViewLine(NamedTuple):
     change: str  # joined | left
     news: bool  # did it change what this host sees?
     cause: str
+    rank: int | None = None  # of a member of a view
 
 
 class GroupNotice(NamedTuple):
@@ -73,7 +74,7 @@ class ViewFold:
         return True
 
     def unfollow(self, observer: Endpoint, group: Group) -> list[ViewLine] | None:
-        """It is told no longer. None if it was not before; otherwise whoever is lost from sight by that."""
+        """It is told no longer. None if it was not before; otherwise the members lost from sight."""
         followers = self.followers.get(group)
         if followers is None or observer not in followers:
             return None

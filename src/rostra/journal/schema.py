@@ -12,6 +12,7 @@ that mean nothing for a kind are null there.
     seen from where   writer, and observers on it
     why               cause, accuser, accused, what, and the evidence
     how much          latency_us, count, bytes, level, message, answered_by, number, period, first, last
+    agreed views      view, base, fence, digest, acks, cut
 
 `(world, writer, epoch, seq)` is the key of a row. Within one writer and epoch `seq` starts at 1 and has no
 holes: one that is missing was lost, and is missed. A `heartbeat` at least every few seconds and a `closing`
@@ -24,9 +25,10 @@ This module is plain data: agents import it without Arrow, Spark without agents.
 import re
 from typing import Final, Literal, NamedTuple
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Grows with every change. Columns are only ever added, and are null where an older writer did not know them;
-a column's name and type never change, nor does the meaning of a kind."""
+a column's name and type never change, nor does the meaning of a kind. (Names that collide in Spark have a
+second one there: decision 24.)"""
 
 Type = Literal["text", "word", "int64", "int32", "double", "bool", "time", "texts"]
 """`word` is text from a small set (kept as a dictionary), `time` is UTC in microseconds, `texts` a list."""
@@ -62,7 +64,9 @@ COLUMNS: Final = (
         "of this member in this group, as seen by the writer: joined | left; or kept: "
         "`count` others of the list were seen before, in one row without a member",
     ),
-    Column("news", "bool", "did it change what this writer sees? (else it only repeats it to somebody new)"),
+    Column(
+        "news", "bool", "did it change what this writer sees? (else it only repeats it to a new follower)"
+    ),
     Column("nth", "int32", "this row is the nth of its event, from 0", required=True),
     Column("of", "int32", "rows of this event; its first row has number seq - nth", required=True),
     # About whom
@@ -81,7 +85,7 @@ COLUMNS: Final = (
     Column(
         "cause",
         "word",
-        "join | merge | snapshot | leave | crash | without | only | unlisted | unfollowed ...",
+        "join | merge | snapshot | leave | crash | failed | without | only | unlisted | unfollowed ...",
     ),
     Column("accuser", "word", "who gave the accused up"),
     Column("accused", "word", "whom"),
@@ -91,7 +95,11 @@ COLUMNS: Final = (
     Column("phi", "double", "evidence: accrued suspicion"),
     Column("threshold", "double", "evidence: phi at which it is suspected"),
     Column("limit_s", "double", "evidence: silence after which it is given up"),
-    Column("own_lateness_s", "double", "evidence: how late the accuser's own loop was"),
+    Column(
+        "own_lateness_s",
+        "double",
+        "evidence: how late the accuser's own loop was; of a view: how long it had stood still",
+    ),
     Column("channel_open", "bool", "evidence: was the connection still open?"),
     # How much
     Column(
@@ -112,6 +120,17 @@ COLUMNS: Final = (
         "last", "int64", "of a delivery: last sequence number of the run; of a view: the rank of the member"
     ),
     Column("detail", "text", "JSON, for what has no column: settings at `started`, and notes for people"),
+    # Agreed views
+    Column(
+        "view",
+        "text",
+        "id of a view: number.revision, and the proposal that made the number; equal ids, equal lists",
+    ),
+    Column("base", "text", "id of the view before it, at this server"),
+    Column("fence", "int64", "of a view that lives, in groups whose rule lets one side live at most"),
+    Column("digest", "int64", "of a view's members in order of rank: lists of equal digests are equal"),
+    Column("acks", "texts", "servers that acknowledged the change"),
+    Column("cut", "texts", "servers that the change went on without"),
 )
 
 NAMES: Final = tuple(column.name for column in COLUMNS)
@@ -256,10 +275,28 @@ KINDS: Final = (
     ),
     RowKind(
         "view",
-        "a view was installed, one row per member in order of rank",
-        "group first last member observers cause",
+        "members here were given a view, number `first`: a row for each that joined or left since the one "
+        "before, with its rank, and one that counts those kept; without a kept row, all members are there",
+        "group first last member change news cause count observers told view fence digest own_lateness_s",
     ),
-    # The truth that only an all-seeing observer has (role sim), or whoever does it on purpose (role lab)
+    RowKind(
+        "blocked",
+        "members here are told that nothing is agreed until the next view; `what` says why",
+        "group observers told first view what own_lateness_s",
+    ),
+    RowKind(
+        "view-agreed",
+        "this server's set committed a view: rows as of `view`. `accuser` proposed the change, `cause` says "
+        "which, `peer` coordinated it, `accused` was lost; `what`: this side must not go on",
+        "group domain first last member life stamp change news cause count view base fence digest peer "
+        "accuser accused acks cut what",
+    ),
+    RowKind(
+        "isolated",
+        "this server exchanges nothing more with `peer` in the set of `domain`, until they meet again",
+        "peer life domain what",
+    ),
+    # The truth that only an all-seeing observer has (role sim), or the lab that does it (role lab)
     RowKind("server-changed", "`change` is started | crashed | paused | continued", "peer change"),
     RowKind(
         "line-changed",

@@ -5,8 +5,8 @@
               first row
 
 A segment is written under a name that begins with a dot, which every reader passes over, and gets its own
-name when it is on the disk. So whoever lists a journal sees whole segments only, each of them for ever the
-same: it can be read, copied and counted without asking anybody.
+name when it is on the disk. So who lists a journal sees whole segments only, each of them for ever the
+same: it can be read, copied and counted without asking its writer.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ SCHEMA: Final = pa.schema(
     [pa.field(each.name, _TYPES[each.type], nullable=not each.required) for each in COLUMNS]
 )
 
-_OF_A_LINE: Final = ("member", "life", "stamp", "change", "news", "cause", "count")
+_OF_A_LINE: Final = ("member", "life", "stamp", "change", "news", "cause", "count", "last")
 """Columns in which the rows of one entry differ."""
 
 _ASKED_BY: Final = ("seq", "at", "kind", "group", "peer", "domain")
@@ -48,7 +48,7 @@ _ASKED_BY: Final = ("seq", "at", "kind", "group", "peer", "domain")
 columns would be a tenth of them."""
 
 _WORDS: Final = tuple(
-    "observers.list.element" if each.type == "texts" else each.name
+    f"{each.name}.list.element" if each.type == "texts" else each.name
     for each in COLUMNS
     if each.type in ("text", "word", "texts")
 )
@@ -147,13 +147,13 @@ def _lines(entries: Sequence[Entry], filled: dict[str, list[Any]]) -> dict[str, 
         if entry.lines is None:
             rows.append(tuple([values[place] for values in said]))
             continue
-        for member, known, change, news, cause in entry.lines:
+        for member, known, change, news, cause, rank in entry.lines:
             life, stamp = known if known != UNKNOWN else (None, None)
-            rows.append((member, life, stamp, change, news, cause, None))
+            rows.append((member, life, stamp, change, news, cause, None, rank))
         if entry.kept:
-            rows.append((None, None, None, "kept", False, causes[place], entry.kept))
+            rows.append((None, None, None, "kept", False, causes[place], entry.kept, None))
         elif not entry.lines:
-            rows.append((None, None, None, None, False, causes[place], None))
+            rows.append((None, None, None, None, False, causes[place], None, None))
     return dict(zip(_OF_A_LINE, map(list, zip(*rows, strict=True)), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What only an all-seeing observer knows of a world, or whoever does it on purpose."""
+"""Ground truth: servers that started or crashed, links that were cut; written by simulator and lab only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from rostra.names import Domain
 
 
 class Truth:
-    """What only an all-seeing observer knows, or whoever does it on purpose: a simulator, a lab."""
+    """What only the simulator or the lab that causes it knows."""
 
     def __init__(self, put: Callable[[Entry], None], *, virtual: bool = False) -> None:
         self._sheet = Sheet(put, virtual=virtual)

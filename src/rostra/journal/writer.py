@@ -1,4 +1,4 @@
-"""Entries on their way to the disk, without anybody having to wait for it.
+"""Entries on their way to the disk; no node waits for it.
 
     scribe ── entry ──▶ Writer: numbers it, keeps it ── a heartbeat, or enough rows ──▶ Pen: a thread
     the node's loop     costs an append                                                 columns, zstd, fsync

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, remark
-from rostra.cli.output import show_table
+from rostra.cli.output import plain, show_table
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
@@ -137,10 +137,7 @@ def archive_at(where: Where, doing: str | None = None) -> Iterator["Archive"]:
 
         def start() -> Any:
             from rostra.history.progress import progress
-            from rostra.history.session import check_java
 
-            if where.remote is None:
-                check_java()
             spark = stack.enter_context(spark_at(where))
             if doing is not None:
                 stack.enter_context(progress(spark, doing))
@@ -235,20 +232,17 @@ def say_what_is_left_out(archive: "Archive") -> None:
 
 
 def _show_table(got: Any, to: Path | None) -> None:
-    if to is None:
-        narrow = sys.stdout.isatty()
-        show_table(got.columns, got.cells(narrow=narrow))
-        if narrow and got.common:
+    if to is None and sys.stdout.isatty():
+        show_table(got.columns, got.cells(narrow=True))
+        if got.common:
             remark(f"times are UTC, of {got.common}")
         return
-    with to.open("w", encoding="utf-8") as file:
-        rows = [[name.upper() for name in got.columns], *got.cells()]
-        widths = [max(len(row[nth]) for row in rows) for nth in range(len(got.columns))]
+    rows = [[name.upper() for name in got.columns], *got.cells()]
+    widths = [max(len(row[nth]) for row in rows) for nth in range(len(got.columns))]
+    with nullcontext(sys.stdout) if to is None else to.open("w", encoding="utf-8") as file:
         for row in rows:
-            print(
-                "  ".join(f"{each:<{wide}}" for each, wide in zip(row, widths, strict=True)).rstrip(),
-                file=file,
-            )
+            line = "  ".join(f"{each:<{wide}}" for each, wide in zip(row, widths, strict=True))
+            file.write(f"{plain(line.rstrip())}\n")
 
 
 def _opened(to: Path | None) -> Any:

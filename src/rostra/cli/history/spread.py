@@ -39,7 +39,7 @@ def spread(
         from rostra.history.questions.spread import spread as ask
 
         found = ask(members_of(archive, group), the_time(archive, at))
-        return having(found, level=level).orderBy("world", "group", "level", "domain")
+        return having(found, depth=level).orderBy("world", "group", "depth", "domain")
 
     return answer(
         question, Where(tables, journal, master, remote), output, to, nobody="nobody was in any group then"

@@ -43,7 +43,7 @@ def traffic(
     def question(archive: "Archive") -> "Frame":
         from rostra.history.questions.traffic import traffic as ask
 
-        return ask(events_of(archive, None, since, until), one_in).orderBy("world", "message", "level")
+        return ask(events_of(archive, None, since, until), one_in).orderBy("world", "message", "link_level")
 
     return answer(
         question,

@@ -18,6 +18,10 @@ def who(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="chess, or chess@eu if there are several.")],
     at: At = None,
     seen_from: SeenFrom = "world",
+    view: Annotated[
+        int | None,
+        typer.Option("--view", metavar="N", min=0, help="Of an agreed group: the members of view N."),
+    ] = None,
     tables: TablesDir = None,
     journal: JournalDir = None,
     master: Master = None,
@@ -28,22 +32,29 @@ def who(
     """Who was in a group at a time, as the hosts of a place saw it.
 
     Every host that followed the group is asked for what it saw then. If they differed, a member is seen by
-    some of them only, and it says by whom not. Where nobody followed the group, nobody can tell.
+    some of them only, and it says by whom not. Where nobody followed the group, nobody can tell. Of an
+    agreed group the answer is the last view that each host had, with ranks and fence; or that of a number.
 
     Examples:
 
         rostra history who chess -j journal
         rostra history who chess@eu --at 03:12 --seen-from eu.fr -t tables
         rostra history who chess --at 'yesterday 03:12' -o json -t tables
+        rostra history who ledger --view 14 -t tables
     """
     asked = 0
 
     def question(archive: "Archive") -> "Frame":
         nonlocal asked
         from rostra.history.narrow import few
+        from rostra.history.questions.views import who_agreed, who_view
         from rostra.history.questions.who import followers, who_stayed
 
-        name, place, then = the_group(archive, group), the_place(archive, seen_from), the_time(archive, at)
+        name, place = the_group(archive, group), the_place(archive, seen_from)
+        if view is not None:
+            asked = 1
+            return who_view(archive.table("views"), name, view, place)
+        then = the_time(archive, at)
         asked_of, asked = few(followers(archive.table("follows"), name, then, place, archive.lived))
         many, first = archive.catalogue.open_ends(then)
         if first is not None:
@@ -53,6 +64,9 @@ def who(
             )
         if asked:
             remark(f"as seen by {asked} host{'s' * (asked != 1)} in {place}; {CLOCKS}")
+        elif (agreed := few(who_agreed(archive.table("views"), name, then, place)))[1]:
+            remark(f"as the members of {name} in {place} were given it; {CLOCKS}")
+            return agreed[0].orderBy("world", "view", "rank")
         else:
             remark(
                 f"cannot tell: nobody in {place} followed {name} then, or its journal does not reach so far"
@@ -60,6 +74,8 @@ def who(
         return who_stayed(archive.stays_of(name), asked_of, name, then).orderBy("world", "member")
 
     def nobody() -> str:
+        if view is not None:
+            return f"no member in {seen_from} was given view {view} of it, as far as the journals go"
         return "nobody was seen in it" if asked else "which is not the same as nobody"
 
     return answer(question, Where(tables, journal, master, remote), output, to, nobody=nobody)

@@ -24,15 +24,19 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 from rostra.errors import BadInput
 from rostra.history.audits.both_sides_told import both_sides_told
 from rostra.history.audits.coverage import COVERAGE, coverage
+from rostra.history.audits.every_change import every_change
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
 from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
 from rostra.history.audits.heals_alone import heals_alone
+from rostra.history.audits.one_living import one_living
 from rostra.history.audits.per_source_order import per_source_order
+from rostra.history.audits.same_view import same_view
 from rostra.history.audits.smooth_join import smooth_join
 from rostra.history.audits.stable_truth import stable_truth
 from rostra.history.audits.watch_complete import watch_complete
 from rostra.history.audits.why import why
+from rostra.history.schemas import NEW_NAMES
 from rostra.history.shape import shaped
 from rostra.history.spelling import closest
 
@@ -58,21 +62,21 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "stable-truth",
             "once changes stop, every observer in one component reports the same, true membership",
             stable_truth,
-            "the world was never at rest while somebody followed a group",
+            "the world was never at rest while a program followed a group",
             bound=True,
         ),
         Promise(
             "watch-complete",
             "a watch gives a snapshot, then every later change once and in order, or a Gap",
             watch_complete,
-            "nothing changed in calm weather while somebody followed",
+            "nothing changed in calm weather while a program followed",
             bound=True,
         ),
         Promise(
             "both-sides-told",
             "each side of a partition is told, once per domain, within the detection bound",
             both_sides_told,
-            "nobody lost sight of anybody for long enough",
+            "no host lost sight of another for long enough",
             bound=True,
         ),
         Promise(
@@ -96,6 +100,26 @@ PROMISES: Final[Mapping[str, Promise]] = {
             bound=True,
         ),
         Promise("why", "every removal has a recorded explanation", why, "nobody was removed", bound=True),
+        Promise(
+            "same-view",
+            "members of an agreed group see the same views in the same order, with the same ranks",
+            same_view,
+            "no agreed group had a view",
+        ),
+        Promise(
+            "every-change",
+            "every join, leave and failure in an agreed group is in a view, within the bound",
+            every_change,
+            "no agreed group had a view while everything worked for so long",
+            bound=True,
+        ),
+        Promise(
+            "one-living",
+            "of an agreed group whose rule lets one side of a partition live, no two sides live",
+            one_living,
+            "no view of an agreed group had a fence",
+            bound=True,
+        ),
     )
 }
 
@@ -252,11 +276,8 @@ def lines_around(events: DataFrame, found: DataFrame, lines: int = 3) -> DataFra
     down = Window.partitionBy(*key, "is_before").orderBy(F.desc("epoch"), F.desc("seq"))
     place = F.when(F.col("is_before"), -F.row_number().over(down)).otherwise(F.row_number().over(up) - 1)
     placed = near.withColumn("is_before", is_before).withColumn("place", place.cast("long"))
-    said = [
-        name
-        for name in events.columns
-        if name not in ("world", "writer", "role", "epoch", "seq", "at", "kind", "nth", "of", "virtual_s")
-    ]
+    shown = {"world", "writer", "role", "epoch", "seq", "at", "kind", "nth", "of", "virtual_s"}
+    said = [name for name in events.columns if name not in shown | {*NEW_NAMES.values()}]
     return shaped(placed.where(F.col("place").between(-lines, lines)), LINES, line=F.to_json(F.struct(*said)))
 
 

@@ -88,7 +88,7 @@ def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame |
         DOUBTS,
         what=F.lit(HOLE),
         from_at=F.coalesce("after_at", "since"),
-        rows=F.col("last") - F.col("first") + 1,
+        rows=F.col("last_number") - F.col("first_number") + 1,
     )
     tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
         F.coalesce(F.col("ended_by") == "unknown", F.lit(True)) & F.col("role").isin("agent", "server")

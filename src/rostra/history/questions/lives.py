@@ -40,8 +40,8 @@ HOLES: Final = StructType(
         StructField("world", StringType(), nullable=False),
         StructField("writer", StringType(), nullable=False),
         StructField("epoch", LongType(), nullable=False),
-        StructField("first", LongType(), nullable=False),  # the first number that is missing
-        StructField("last", LongType(), nullable=False),  # the last one
+        StructField("first_number", LongType(), nullable=False),  # the first number that is missing
+        StructField("last_number", LongType(), nullable=False),  # the last one
         StructField("after_at", TimestampType(), nullable=True),  # the row before it; null at the beginning
         StructField("until_at", TimestampType(), nullable=False),  # the row after it
     ]
@@ -100,8 +100,8 @@ def holes(events: DataFrame, among: DataFrame | None = None) -> DataFrame:
     return shaped(
         before.where(F.col("seq") > F.col("before") + 1),
         HOLES,
-        first=F.col("before") + 1,
-        last=F.col("seq") - 1,
+        first_number=F.col("before") + 1,
+        last_number=F.col("seq") - 1,
         until_at="at",
     )
 

@@ -15,7 +15,7 @@ SPREAD: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
         StructField("group", StringType(), nullable=False),
-        StructField("level", IntegerType(), nullable=False),  # 0 is the world
+        StructField("depth", IntegerType(), nullable=False),  # 0 is the world
         StructField("domain", StringType(), nullable=False),  # at the lowest level, a host
         StructField("members", LongType(), nullable=False),
         StructField("hosts", LongType(), nullable=False),  # that have one of them
@@ -35,9 +35,9 @@ def spread(intervals: DataFrame, at: datetime) -> DataFrame:
         .distinct()
     )
     placed = present.select(
-        "world", "group", "host", F.posexplode(enclosing(F.col("host"))).alias("level", "domain")
+        "world", "group", "host", F.posexplode(enclosing(F.col("host"))).alias("depth", "domain")
     )
-    counted = placed.groupBy("world", "group", "level", "domain").agg(
+    counted = placed.groupBy("world", "group", "depth", "domain").agg(
         F.count(F.lit(1)).alias("members"), F.count_distinct("host").alias("hosts")
     )
     whole = Window.partitionBy("world", "group")

@@ -22,7 +22,7 @@ from rostra.history.shape import shaped
 TRAFFIC_COST: Final = StructType(
     [
         StructField("world", StringType(), nullable=False),
-        StructField("level", IntegerType(), nullable=False),  # of the links' upper ends
+        StructField("link_level", IntegerType(), nullable=False),  # of the links' upper ends
         StructField("message", StringType(), nullable=False),
         StructField("messages", LongType(), nullable=False),
         StructField("bytes", LongType(), nullable=True),  # where they were counted
@@ -75,6 +75,7 @@ def traffic(events: DataFrame, one_in: int = 1) -> DataFrame:
     return shaped(
         sent.join(behind, place, "left").join(needed(events, one_in), place, "left"),
         TRAFFIC_COST,
+        link_level="level",
         each=F.col("messages") / F.col("changes"),
         ratio=F.col("messages") / F.col("needed"),
     )

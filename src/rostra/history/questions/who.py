@@ -38,7 +38,9 @@ WHO: Final = StructType(
         StructField("host", StringType(), nullable=False),  # where the member is
         StructField("since", TimestampType(), nullable=False),  # when the first of the hosts saw it come
         StructField("seen_by", LongType(), nullable=False),  # how many hosts of the place saw it
-        StructField("of", LongType(), nullable=False),  # how many hosts of the place followed the group
+        StructField(
+            "followed_by", LongType(), nullable=False
+        ),  # how many hosts of the place followed the group
         StructField("agreed", BooleanType(), nullable=False),  # all of them did
         StructField("unseen_by", ArrayType(StringType()), nullable=False),  # those that did not
     ]
@@ -73,7 +75,7 @@ def who(events: DataFrame, group: str, at: datetime, seen_from: str = ROOT) -> D
 def who_stayed(stays: DataFrame, asked: DataFrame, group: str, at: datetime) -> DataFrame:
     """The same (`WHO`) from the `stays` that these `followers` saw: nothing has to be worked out."""
     known = asked.groupBy("world").agg(
-        F.count(F.lit(1)).alias("of"), F.array_sort(F.collect_list("seen_by")).alias("hosts")
+        F.count(F.lit(1)).alias("followed_by"), F.array_sort(F.collect_list("seen_by")).alias("hosts")
     )
     members = (
         stays.where((F.col("group") == group) & lasting(F.lit(at)))
@@ -87,6 +89,6 @@ def who_stayed(stays: DataFrame, asked: DataFrame, group: str, at: datetime) -> 
         group=F.lit(group),
         host=host_of(F.col("member")),
         seen_by=F.size("by"),
-        agreed=F.size("by") == F.col("of"),
+        agreed=F.size("by") == F.col("followed_by"),
         unseen_by=F.array_except("hosts", "by"),
     )

@@ -1,0 +1,110 @@
+"""`every-change`: every join, leave and failure is agreed on, once everything works, within the bound.
+
+From the last disturbance on, if nothing fails or comes back for the bound, of every host with members of an
+agreed group:
+
+    missing    its view is without a member that joined at home and has not left
+    ghost      its view has one that left, or died, or whose host did
+    blocked    nothing is agreed for its members, though everything works
+
+A stretch is judged in which all servers and all links between them work; hosts may be down.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.truth import lies, meeting, with_broken
+from rostra.history.audits.views import agreed_groups, if_agreed, sights
+from rostra.history.places import host_of, way
+from rostra.history.questions.stays import memberships
+from rostra.history.shape import shaped
+
+BOUND_S: Final = 60.0
+"""Longer than a set takes to form again, with all that its hosts hold."""
+
+
+@if_agreed
+def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
+    """Every host that had a view of an agreed group in a stretch in which everything works (`FINDINGS`)."""
+    times = evidence.times
+    found = sights(evidence)
+    looking = evidence.once(found.looking)
+    home = memberships(evidence.events, evidence.lived).join(
+        F.broadcast(agreed_groups(evidence)), ["world", "group"], "left_semi"
+    )
+    calm = _working(evidence, bound_s)
+    here, there = F.col("seen_by"), host_of(F.col("member"))
+    wrong = (
+        meeting(lies(found.seen, home, looking), calm, times)
+        .where(~F.arrays_overlap(way(here, there), "broken"))
+        .withColumn("home", there)
+        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
+    )
+    offences = undoubted(
+        wrong,
+        evidence.doubted,
+        F.array("seen_by", "home"),
+        F.col("moment"),
+        since=F.col("from_at"),
+        through=way(here, there),
+    )
+    text = F.concat(
+        F.col("seen_by"),
+        F.when(F.col("what") == "missing", " has a view without ").otherwise(" has a view with "),
+        F.col("member"),
+        F.lit(" of "),
+        F.col("group"),
+        F.when(F.col("what") == "missing", ", which joined").otherwise(", which is gone"),
+        F.lit(f", {bound_s:g} s after everything works"),
+    )
+    key = ("world", "seen_by", "epoch", "group", "from_at")
+    stuck = undoubted(
+        meeting(found.blocked, calm, times)
+        .where(~F.array_contains("broken", here))
+        .groupBy(*key)
+        .agg(F.min("moment").alias("moment")),
+        evidence.doubted,
+        F.array("seen_by"),
+        F.col("moment"),
+        since=F.col("from_at"),
+    )
+    blocked = F.format_string(
+        f"members on %s are blocked in %s, {bound_s:g} s after everything works", "seen_by", "group"
+    )
+    fine = meeting(looking, calm, times).groupBy(*key).agg(F.min("moment").alias("moment"))
+    return (
+        shaped(
+            offences, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=text
+        )
+        .unionByName(shaped(stuck, FINDINGS, at="moment", writer="seen_by", seq=F.lit(None), text=blocked))
+        .unionByName(
+            shaped(
+                fine,
+                FINDINGS,
+                broken=F.lit(False),
+                at="moment",
+                writer="seen_by",
+                seq=F.lit(None),
+                text=F.lit(None),
+            )
+        )
+    )
+
+
+def _working(evidence: Evidence, bound_s: float) -> DataFrame:
+    """Stretches without a disturbance in which nothing is broken but hosts."""
+    waited = evidence.disturbances.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
+    hosts = evidence.homes.groupBy("world").agg(
+        F.flatten(F.collect_list(F.array("home", F.concat(F.lit("^"), "home")))).alias("of_hosts")
+    )
+    return (
+        with_broken(waited, evidence.faults, evidence.times)
+        .drop("moment")
+        .join(F.broadcast(hosts), "world")
+        .where(F.size(F.array_except("broken", "of_hosts")) == 0)
+        .drop("of_hosts")
+    )
