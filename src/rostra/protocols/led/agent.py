@@ -1,0 +1,743 @@
+"""Led membership at an agent: the sets of its programs, its circuits to other agents, and its questions.
+
+    program ── JoinLed ──▶ claim the kind ──▶ TreeCore of the set ──▶ Done
+    program ◀── Absolute ◀── the leader's list ◀── Resolve, Watch, online members
+
+    TreeCore ──▶ Assert ──▶ CarriedLetter ──▶ servers ──▶ registrar, or another agent
+             ──▶ tree messages ──▶ Circuits ──┘
+
+**The directory.** One member of each host stands in the directory of relaxed membership, with the kind of the
+group, as a signpost. `Resolve` and `Watch` of any program in the scope find it there. This service sees their
+answers and notices before they leave the stack, asks the agent behind the signpost for the list, and replaces
+the one by the other.
+
+**Registrars.** An agent whose link is down is its own registrar (S-059). A registrar that is lost is replaced
+at once, and a better one after a calm (S-060).
+
+Where we differ from the paper, and why: not only the leader has a signpost. A crash of the leader would leave
+none until another is elected, and the group would look empty.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    EndpointGone,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
+from rostra.groups.kinds import DeliveryKind
+from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
+from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.led.circuits import Circuits, patient
+from rostra.protocols.led.config import (
+    LETTER_BYTES_MAX,
+    MEMBERS_OF_AGENT_MAX,
+    META_BYTES_MAX,
+    NAMES_OF_AGENT_MAX,
+    QUERIES_MAX,
+    LedConfig,
+)
+from rostra.protocols.led.core import (
+    CircuitDown,
+    CircuitUp,
+    LeaderNamed,
+    MemberCame,
+    MemberWent,
+    PostLetter,
+    RegistrarChanged,
+    SendTree,
+    SetTimerFired,
+    TreeCore,
+    TreeReceived,
+    WantCircuit,
+    spread,
+)
+from rostra.protocols.led.lists import LedLists
+from rostra.protocols.led.messages import (
+    AnyLetter,
+    Assert,
+    AssertReply,
+    CarriedLetter,
+    Datagram,
+    LeaderAsked,
+    LeaderProbe,
+    LeaderProbed,
+    LeaderTold,
+    ListAsked,
+    ListTold,
+    LocalMember,
+    NotRegistrar,
+    RegistrarsAsked,
+    RegistrarsTold,
+    SetReleased,
+    decode_letter,
+    encode_letter,
+)
+from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
+from rostra.protocols.led.registrar import Registrar
+from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.state import AgentId, Attach, Child, TreeState
+from rostra.protocols.led.stays import (
+    LED,
+    LedFollow,
+    LedSet,
+    LedStay,
+    has_stay,
+    led_member,
+    listed,
+    local_name,
+    names_led,
+)
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.links.packets import Beat, Bye, Data, Hello
+from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.requests import (
+    Absolute,
+    Close,
+    Denied,
+    Done,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Only,
+    PutOut,
+    Without,
+    denied,
+)
+
+LED_AGENT: Final = ServiceName["LedAgent"]("led agent")
+
+TICK: Final[TimerKey] = ("led", "tick")
+CALM: Final[TimerKey] = ("led", "calm")
+AGAIN: Final = "again"
+
+FIRST_TOKEN: Final = -(1 << 61)
+"""Our own questions to other services have tokens below this, and above those of agreed membership."""
+
+
+class LedAgent(Service):
+    name = LED_AGENT
+    takes = (
+        *(JoinLed, LeaveLed, Close, EndpointGone),
+        *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
+    )
+
+    def __init__(
+        self, host: Domain, incarnation: int, world: str, links: LinkConfig, config: LedConfig | None = None
+    ) -> None:
+        self.host = host
+        self.me = AgentId(host, incarnation)
+        self.config = config or LedConfig()
+        self.trees: dict[Group, TreeCore] = {}
+        self.sets: dict[Group, LedSet] = {}
+        self.follows: dict[Group, LedFollow] = {}
+        self.queries = ListQueries(self.config)
+        self.lists = LedLists(self.me, self.config)
+        self.registrar = Registrar(self.config)
+        self.registrars: dict[Domain, AgentId] = {}  # by scope, as acted on
+        self.circuits = Circuits(world, host, incarnation, patient(links), self.config.circuit_idle_s)
+        self.up = False  # the link to the server
+        self._server = parent(host)
+        self._told: dict[Domain, AgentId] = {}
+        self._asked = False  # for registrars, on this link
+        self._floor = 0  # of numbers of sets that we forgot
+        self._asked_lists = 0
+        self._token = FIRST_TOKEN
+        self._own: dict[int, Group] = {}
+        self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
+        self._ticking = False
+        self._calming = False
+        self._now: Instant = 0.0
+        self._out: list[Effect] = []
+
+    @property
+    def _agent(self) -> LocalServer:
+        return self.stack[AGENT]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out = self._begin(now)
+        match event:
+            case Asked(me, token, JoinLed() as join):
+                try:
+                    self._join(me, token, join)
+                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                    out.append(Answer(token, denied(refusal)))
+            case Asked(me, token, LeaveLed(group)):
+                self._leave(me, group, gone=False)
+                out.append(Answer(token, Done()))
+            case Asked(me) | EndpointGone(me):  # to close it
+                self._gone(me)
+            case Received(sender, message):
+                if sender != self._server:
+                    out.append(Ignored(type(message).__name__, "not a neighbour"))
+                elif isinstance(message, CarriedLetter):
+                    self._arrived(message)
+                else:
+                    self._told = {scope: AgentId(path, life) for scope, path, life in message.registrars}
+                    self._registrars_changed()
+            case TimerFired(timer):
+                self._fired(timer)
+            case LinkUp(peer) if peer == self._server:
+                self.up, self._asked, self._told = True, False, {}
+                self._ask_registrars()
+                self.circuits.opened(now, self._post_packet, self._circuit)
+            case LinkMoved(peer) if peer == self._server:
+                self._asked = False
+                self._ask_registrars()
+            case LinkDown(peer) if peer == self._server:
+                self.up, self._told = False, {}
+                self.circuits.closed(now, self._post_packet, self._circuit)
+                self._registrars_changed()
+            case LinkUp() | LinkMoved() | LinkDown():
+                pass  # the relaxed service says what it ignores
+            case _:
+                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+        return self._end()
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """Answers to our own questions; lists that name led members; and members that were put out."""
+        if not any(map(self._concerns, effects)):
+            return effects
+        self._begin(now)
+        self._sift(effects)
+        return self._end()
+
+    def _concerns(self, effect: Effect) -> bool:
+        if type(effect) is Answer:
+            result = effect.result
+            return effect.token in self._own or (type(result) is Absolute and names_led(result.members))
+        if type(effect) is Tell:
+            notice = effect.notice
+            if type(notice) in (Only, Without):
+                return bool(self.follows)
+            group = getattr(notice, "group", None)
+            return group in self.follows or group in self.sets or names_led(getattr(notice, "members", ()))
+        return False
+
+    def _begin(self, now: Instant) -> list[Effect]:
+        self._now, self._out = now, []
+        return self._out
+
+    def _end(self) -> list[Effect]:
+        while self._letters:
+            self._letter(*self._letters.popleft())
+        ticks = bool(self.circuits.links)
+        if ticks and not self._ticking:
+            self._out.append(SetTimer(TICK, self.circuits.config.tick_s))
+        elif self._ticking and not ticks:
+            self._out.append(CancelTimer(TICK))
+        self._ticking = ticks
+        out, self._out = self._out, []
+        return out
+
+    # Joining
+
+    def _join(self, me: Endpoint, token: int, join: JoinLed) -> None:
+        group = join.group
+        if me not in self._agent.endpoints:
+            raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
+        self._agent.check_may_join(group)
+        if join.delivery is not DeliveryKind.NONE:
+            raise NotAvailable(
+                f'membership="led" with delivery="{join.delivery.value}" comes with a later version',
+                fix='until then: delivery="none"',
+            )
+        if len(join.meta) > META_BYTES_MAX:
+            raise TooLarge(f"an attachment of {len(join.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
+        known = self.sets.get(group)
+        if known is None and len(self.sets) >= NAMES_OF_AGENT_MAX:
+            raise TooLarge(f"{self.host} is in {len(self.sets)} led groups", fix="leave some")
+        if known is not None and len(known.members) >= MEMBERS_OF_AGENT_MAX:
+            raise TooLarge(f"{self.host} has {len(known.members)} members in {group}", fix="use other hosts")
+        known = known or self.sets.setdefault(group, LedSet())
+        asked = Asked(me, token, join)
+        if known.signpost is not None:
+            self._enter(known, asked)
+        else:
+            known.waiting.append(asked)
+            if known.claiming is None:
+                self._claim(group, known)
+
+    def _claim(self, group: Group, known: LedSet) -> None:
+        """The kind; and with it the place in the directory."""
+        known.claimer = known.waiting[0].endpoint
+        known.claiming = self._own_token(group)
+        join = Join(group, online=False, group_kind=LED)
+        self._call(CLAIM_AGENT, JoinClaimed(known.claimer, known.claiming, join))
+
+    def _claimed(self, group: Group, known: LedSet, result: object) -> None:
+        claimer, known.claimer, known.claiming = known.claimer, None, None
+        assert claimer is not None, "a claim for nobody"
+        if isinstance(result, Denied):
+            waiting, known.waiting = known.waiting, []
+            self._out += [Answer(asked.token, result) for asked in waiting]
+            self._forget_if_empty(group)
+        elif any(asked.endpoint == claimer for asked in known.waiting):
+            known.signpost = claimer
+            waiting, known.waiting = known.waiting, []
+            for asked in waiting:
+                self._enter(known, asked)
+        else:  # it left meanwhile
+            self._call(AGENT, Asked(claimer, self._own_token(group), Leave(group)))
+            if known.waiting:
+                self._claim(group, known)
+            else:
+                self._forget_if_empty(group)
+
+    def _enter(self, known: LedSet, asked: Asked) -> None:
+        join, me = asked.request, asked.endpoint
+        known.members[me] = LedStay(join.online, join.meta)
+        self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta)))
+        self._out.append(Answer(asked.token, Done()))
+        if join.online:
+            self._follow(join.group, (me,))
+
+    # Leaving
+
+    def _gone(self, me: Endpoint) -> None:
+        for group in [group for group, known in self.sets.items() if has_stay(known, me)]:
+            self._leave(me, group, gone=True)
+
+    def _leave(self, me: Endpoint, group: Group, *, gone: bool) -> None:
+        known = self.sets.get(group)
+        if known is None:
+            return
+        early = [asked for asked in known.waiting if asked.endpoint == me]
+        known.waiting = [asked for asked in known.waiting if asked.endpoint != me]
+        if early and not gone:
+            left = denied(Refused(f"{me} left {group} before it was in", fix="join it again"))
+            self._out += [Answer(asked.token, left) for asked in early]
+        if known.claimer == me and gone:  # its claim is not answered any more
+            self._own.pop(known.claiming or 0, None)
+            known.claimer = known.claiming = None
+            if known.waiting:
+                self._claim(group, known)
+        if known.members.pop(me, None) is not None:
+            if known.signpost == me:
+                self._move_signpost(group, known, me, gone=gone)
+            self._tree_step(group, MemberWent(local_name(me)))
+        self._forget_if_empty(group)
+
+    def _move_signpost(self, group: Group, known: LedSet, old: Endpoint, *, gone: bool) -> None:
+        """Another member of this host takes its place first, so that the claim is held all the while."""
+        known.signpost = next(iter(known.members), None)
+        if known.signpost is not None:
+            join = Join(group, online=False, group_kind=LED)
+            self._call(AGENT, Asked(known.signpost, self._own_token(group), join))
+        if not gone:
+            self._call(AGENT, Asked(old, self._own_token(group), Leave(group)))
+
+    def _put_out(self, group: Group, notice: PutOut) -> None:
+        """Another kind stands: all members of this host go, and are told why."""
+        known = self.sets.pop(group)
+        for me in sorted(known.members):
+            if me != known.signpost:
+                self._out.append(Tell((me,), notice))
+            self._tree_step(group, MemberWent(local_name(me)))
+        self._out += [Answer(asked.token, notice.refusal) for asked in known.waiting]
+
+    def _forget_if_empty(self, group: Group) -> None:
+        known = self.sets.get(group)
+        if known is not None and not (known.members or known.waiting or known.claimer):
+            del self.sets[group]
+
+    # What other services order
+
+    def _sift(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Answer:
+                self._answered(effect)
+            elif type(effect) is Tell:
+                self._noticed(effect)
+            else:
+                self._out.append(effect)
+
+    def _call(self, name: ServiceName[Any], event: Event) -> None:
+        self._sift(self.stack.call(self._now, self, name, event))
+
+    def _answered(self, answer: Answer) -> None:
+        result = answer.result
+        if answer.token in self._own:
+            group = self._own.pop(answer.token)
+            known = self.sets.get(group)
+            if known is not None and known.claiming == answer.token:
+                self._claimed(group, known, result)
+        elif type(result) is Absolute and names_led(result.members):
+            self._resolve(answer.token, result)
+        else:
+            self._out.append(answer)
+
+    def _noticed(self, tell: Tell) -> None:
+        notice = tell.notice
+        match notice:
+            case PutOut(group=group) if group in self.sets and self.sets[group].signpost in tell.endpoints:
+                self._out.append(tell)
+                self._put_out(group, notice)
+            case Absolute(group=group, members=members) if names_led(members):
+                self._follow(group, tell.endpoints, host_of(led_member(members).endpoint))
+            case Absolute(group=group) if group in self.trees:
+                self._follow(group, tell.endpoints)
+            case Absolute(group=group) if group in self.follows:
+                self._end_follow(group)
+                self._out.append(tell)
+            case Joined(group=group, members=members) if names_led(members):
+                self._follow(group, (), host_of(led_member(members).endpoint))
+            case Joined(group=group) if group in self.follows:
+                pass
+            case Left(group=group, endpoint=endpoint) if group in self.follows:
+                self._doubt(group, host_of(endpoint))
+            case Only() | Without():
+                self._out.append(tell)
+                for group in list(self.follows):
+                    self.follows[group].members = None  # programs have dropped some of them by themselves
+                    self._doubt(group, None)
+            case _:
+                self._out.append(tell)
+
+    # Registrars
+
+    def _ask_registrars(self) -> None:
+        if self.up and not self._asked and (self.trees or self.queries.open or self.follows):
+            self._asked = True
+            self._out.append(Send(self._server, RegistrarsAsked()))
+
+    def _candidate(self, scope: Domain) -> AgentId | None:
+        return self._told.get(scope) if self.up and scope != self.host else self.me
+
+    def _registrars_changed(self) -> None:
+        wait = False
+        for scope in sorted({*self.registrars, *[group.scope for group in self.trees]}):
+            new, old = self._candidate(scope), self.registrars.get(scope)
+            if new is None or new == old:
+                continue
+            is_used = any(group.scope == scope for group in self.trees)
+            is_lost = (
+                old is None
+                or new == self.me
+                or (old != self.me and (depth(new.path) > depth(old.path) or new.path == old.path))
+            )
+            if is_lost or not is_used:
+                self._turn_to(scope, new)
+            else:
+                wait = True
+        if wait and not self._calming:
+            self._out.append(SetTimer(CALM, self.config.calm_s))
+        elif self._calming and not wait:
+            self._out.append(CancelTimer(CALM))
+        self._calming = wait
+
+    def _look_for_registrar(self, scope: Domain) -> None:
+        """For the first set of a scope: there is nothing yet that a change could disturb."""
+        new = self._candidate(scope)
+        if not any(group.scope == scope for group in self.trees):
+            if new is None:
+                self.registrars.pop(scope, None)
+            elif new != self.registrars.get(scope):
+                self._turn_to(scope, new)
+
+    def _calm(self) -> None:
+        self._calming = False
+        for scope in sorted(self.registrars):
+            new = self._candidate(scope)
+            if new is not None and new != self.registrars[scope]:
+                self._turn_to(scope, new)
+
+    def _turn_to(self, scope: Domain, new: AgentId) -> None:
+        if self.registrars.get(scope) == self.me:
+            self._out += self.registrar.drop(frozenset([scope]))
+        self.registrars[scope] = new
+        for group in [group for group in self.trees if group.scope == scope]:
+            self._tree_step(group, RegistrarChanged())
+
+    # The sets themselves
+
+    def _tree_step(self, group: Group, event: Event) -> None:
+        tree = self.trees.get(group)
+        if tree is None:
+            tree = TreeCore(self.me, group, self.config, TreeState(self._floor))
+            if isinstance(event, MemberCame):
+                self._look_for_registrar(group.scope)
+                self.trees[group] = tree
+                self._ask_registrars()
+        effects = tree.step(event, self.circuits.up)
+        self._floor = max(self._floor, tree.state.number)
+        if tree.record is None:
+            self.trees.pop(group, None)
+        self._perform(effects)
+        self._with(lambda out: self.lists.changed(group, self.trees.get(group), out))
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case PostLetter(None, letter):
+                    registrar = self.registrars.get(letter.group.scope) or self._candidate(letter.group.scope)
+                    if registrar is None:
+                        self._out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
+                    else:
+                        self._post(registrar.path, letter)
+                case PostLetter(to, letter) if to is not None:
+                    self._post(to, letter)
+                case SendTree(peer, message):
+                    self.circuits.send(self._now, peer, message, self._post_packet, self._circuit)
+                case WantCircuit(peer):
+                    self.circuits.want(self._now, peer, self._post_packet)
+                case _:
+                    self._out.append(effect)
+
+    def _circuit(self, peer: Domain, event: Event) -> None:
+        match event:
+            case CircuitUp() | CircuitDown():
+                for group in list(self.trees):
+                    self._tree_step(group, event)
+            case TreeReceived(_, message):
+                scope = message.group.scope
+                origins = [entry.origin for entry in getattr(message, "entries", ())]
+                if not all(inside(scope, path) for path in (self.host, peer, *origins)):
+                    self._out.append(Ignored(type(message).__name__, "out of scope"))
+                else:
+                    self._tree_step(message.group, event)
+
+    def _needed(self) -> set[Domain]:
+        """Agents that a set is connected to, or wants to be."""
+        needed: set[Domain] = set()
+        for tree in self.trees.values():
+            record = tree.record
+            assert record is not None, "a set without a record"
+            needed.update([child.agent for child in record.children])
+            match record.standing:
+                case Attach(parent=parent):
+                    needed.add(parent)
+                case Child(parent=parent, moving=moving):
+                    needed.add(parent)
+                    if moving is not None:
+                        needed.add(moving.parent)
+        return needed
+
+    # Letters
+
+    def _post(self, to: Domain, letter: Datagram) -> None:
+        if to == self.host:
+            self._letters.append((to, letter))
+        else:
+            self._post_letter(to, letter)
+
+    def _post_packet(self, to: Domain, packet: AnyLetter) -> None:
+        self._post_letter(to, packet)
+
+    def _post_letter(self, to: Domain, letter: AnyLetter) -> None:
+        if not self.up:
+            self._out.append(Ignored(type(letter).__name__, "next hop is down"))
+            return
+        body = encode_letter(letter)
+        if len(body) > LETTER_BYTES_MAX:
+            self._out.append(Ignored(type(letter).__name__, "too large"))
+        else:
+            self._out.append(Send(self._server, CarriedLetter(self.host, to, body)))
+
+    def _arrived(self, carried: CarriedLetter) -> None:
+        if carried.to != self.host or carried.source == self.host:
+            self._out.append(Ignored("CarriedLetter", "not here"))
+            return
+        letter = decode_letter(carried.body)
+        match letter:
+            case None:
+                self._out.append(Ignored("CarriedLetter", "not a letter"))
+            case Hello() | Data() | Beat() | Bye():
+                self._out += self.circuits.arrived(
+                    self._now, carried.source, letter, self._post_packet, self._circuit
+                )
+            case _:
+                self._letter(carried.source, letter)
+
+    def _letter(self, sender: Domain, letter: AnyLetter) -> None:
+        assert not isinstance(letter, Hello | Data | Beat | Bye), "a packet is no datagram"
+        group = letter.group
+        registrar = self.registrars.get(group.scope) or self._candidate(group.scope)
+        from_registrar = registrar is not None and registrar.path == sender
+        if not inside(group.scope, sender) or not inside(group.scope, self.host):
+            self._out.append(Ignored(type(letter).__name__, "out of scope"))
+            return
+        match letter:
+            case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():
+                if registrar == self.me:
+                    self._perform(self.registrar.step(self._now, sender, letter))
+                else:
+                    believed = None if registrar is None else registrar.path
+                    self._post(sender, NotRegistrar(group, letter.number, believed))
+            case AssertReply() | LeaderTold() if not from_registrar:
+                self._out.append(Ignored(type(letter).__name__, "not the registrar"))
+            case AssertReply(number=number, leader=leader):
+                if inside(group.scope, leader):
+                    self._tree_step(group, LeaderNamed(number, leader))
+                else:
+                    self._out.append(Ignored("AssertReply", "out of scope"))
+            case LeaderTold():
+                self._with(lambda out: self.queries.leader_told(letter, out))
+            case NotRegistrar():
+                self._out.append(Ignored("NotRegistrar", "asked again later"))
+            case LeaderProbe(number=number):
+                tree = self.trees.get(group)
+                self._post(sender, LeaderProbed(group, number, tree is not None and tree.leads))
+            case ListAsked():
+                self._with(lambda out: self.lists.asked(sender, letter, self.trees.get(group), out))
+            case ListTold():
+                self._with(lambda out: self.queries.list_told(sender, letter, out))
+
+    # Questions
+
+    def _with(self, work: Callable[[list[Effect]], object]) -> None:
+        effects: list[Effect] = []
+        work(effects)
+        self._perform(effects)
+
+    def _ask(self, query: ListQuery) -> int | None:
+        if len(self.queries.open) >= QUERIES_MAX:
+            query.hear(ListResult(QueryEnding.UNAVAILABLE))
+            return None
+        tree = self.trees.get(query.group)
+        if tree is not None:
+            query.expected = True
+            query.first = self.host if tree.leads else tree.parent or query.first
+        effects: list[Effect] = []
+        number = self.queries.ask(query, effects)
+        self._ask_registrars()
+        self._perform(effects)
+        return number
+
+    def _resolve(self, token: int, found: Absolute) -> None:
+        """The directory has signposts: go on to the leader's list."""
+        group = found.group
+
+        def hear(result: ListResult) -> None:
+            if result.ending is QueryEnding.UNAVAILABLE:
+                gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
+                self._out.append(Answer(token, denied(gone)))
+            else:
+                members = listed(result.entries or ())
+                self._out.append(Answer(token, Absolute(group, members, found.isolated)))
+
+        hosts = sorted({host_of(member.endpoint) for member in found.members})
+        self._asked_lists += 1
+        first = hosts[int(spread(self.me, self._asked_lists) * len(hosts))]
+        self._ask(ListQuery(group, hear, first=first, expected=True))
+
+    # Following
+
+    def _follow(self, group: Group, told: tuple[Endpoint, ...], signpost: Domain | None = None) -> None:
+        follow = self.follows.setdefault(group, LedFollow())
+        follow.signpost = signpost or follow.signpost
+        if told and follow.members is not None:
+            self._out.append(Tell(told, Absolute(group, follow.members)))
+        self._ask_follow(group, follow)
+
+    def _followers(self, group: Group) -> tuple[Endpoint, ...]:
+        table, known = self._agent.groups.get(group), self.sets.get(group)
+        watchers = () if table is None else table.followers()
+        online = () if known is None else [me for me, stay in known.members.items() if stay.online]
+        return tuple(sorted({*watchers, *online}))
+
+    def _ask_follow(self, group: Group, follow: LedFollow) -> None:
+        if follow.query is not None:
+            return
+
+        def hear(result: ListResult) -> None:
+            if self.follows.get(group) is follow:
+                self._follow_told(group, follow, result)
+
+        follow.query = 0  # while we ask: the answer may come at once
+        query = ListQuery(group, hear, follow.known, follow.signpost, expected=follow.signpost is not None)
+        number = self._ask(query)
+        if follow.query == 0:
+            follow.query = number
+
+    def _follow_told(self, group: Group, follow: LedFollow, result: ListResult) -> None:
+        follow.query = None
+        followers = self._followers(group)
+        if not followers:
+            self._end_follow(group)
+            return
+        if result.ending is QueryEnding.UNAVAILABLE:
+            follow.known = None
+            self._out.append(SetTimer(("led", AGAIN, group.name, group.scope), self.config.assert_s))
+            return
+        follow.known = None
+        if result.ending is QueryEnding.LIST:
+            assert result.leader is not None, "a list of no leader"
+            follow.known = (result.leader, result.life, result.version)
+        if result.entries is not None or result.ending is QueryEnding.NONE:
+            members = listed(result.entries or ())
+            if members != follow.members:
+                follow.members = members
+                self._out.append(Tell(followers, Absolute(group, members)))
+        if result.ending is QueryEnding.NONE:
+            self._end_follow(group)
+        else:
+            self._ask_follow(group, follow)
+
+    def _doubt(self, group: Group, host: Domain | None) -> None:
+        """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
+        follow = self.follows[group]
+        if host is None or (follow.known is not None and follow.known[0] == host):
+            follow.known = None
+            if host is None or follow.signpost == host:
+                follow.signpost = None
+            if follow.query:
+                number, follow.query = follow.query, None
+                self._with(lambda out: self.queries.give_up(number, out))
+            self._out.append(SetTimer(("led", AGAIN, group.name, group.scope), self.config.assert_s))
+
+    def _end_follow(self, group: Group) -> None:
+        follow = self.follows.pop(group)
+        if follow.query:
+            number = follow.query
+            self._with(lambda out: self.queries.give_up(number, out))
+
+    # Timers
+
+    def _fired(self, timer: TimerKey) -> None:
+        match timer:
+            case ("led", "tick"):
+                self._ticking = False
+                self.circuits.tick(self._now, self._needed, self._post_packet, self._circuit)
+            case ("led", "calm"):
+                self._calm()
+            case ("led", "query", int(number)):
+                self._with(lambda out: self.queries.fired(number, out))
+            case ("led", "leases") | ("led", "probe", _, _):
+                self._perform(self.registrar.fired(self._now, timer))
+            case ("led", "hold", str(name), str(scope)):
+                self._with(lambda out: self.lists.held(Group(name, Domain(scope)), out))
+            case ("led", "settle", str(name), str(scope)):
+                self._with(lambda out: self.lists.settled(Group(name, Domain(scope)), out))
+            case ("led", "again", str(name), str(scope)):
+                group = Group(name, Domain(scope))
+                if group in self.follows:
+                    self._ask_follow(group, self.follows[group])
+            case ("led", str(what), str(name), str(scope)) if Group(name, Domain(scope)) in self.trees:
+                self._tree_step(Group(name, Domain(scope)), SetTimerFired(what))
+            case _:
+                self._out.append(Ignored("TimerFired", "nothing waits for it"))
+
+    def _own_token(self, group: Group) -> int:
+        self._token -= 1
+        self._own[self._token] = group
+        return self._token

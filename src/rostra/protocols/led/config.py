@@ -1,0 +1,76 @@
+"""Every timer and bound of led membership."""
+
+from typing import Final
+
+from msgspec import Struct
+
+MEMBERS_OF_AGENT_MAX: Final = 65_536
+"""Members of one set on one host."""
+
+ORIGINS_MAX: Final = 65_536
+"""Agents that one list names."""
+
+META_BYTES_MAX: Final = 256
+"""A member's attachment, as in relaxed membership."""
+
+LETTER_BYTES_MAX: Final = 32 << 20
+"""What servers carry at once: the list of a million members."""
+
+NAMES_OF_AGENT_MAX: Final = 10_000
+"""Sets that one agent may lead at one registrar, and sets that it keeps a record of."""
+
+CIRCUITS_MAX: Final = 4_096
+"""Agents that one agent is connected to."""
+
+QUERIES_MAX: Final = 4_096
+"""Questions that one agent has open."""
+
+FOLLOWERS_MAX: Final = 4_096
+"""Agents that wait at one leader for the next change of a set."""
+
+STEPS_MAX: Final = 8
+"""Agents that a query or an attachment is sent on to, one after the other (S-054)."""
+
+
+class LedConfig(Struct, frozen=True, kw_only=True):
+    """The settings of agents and registrars. All agents of a world have the same.
+
+    `assert_s`, `assert_max_s`
+        An `Assert` that is not answered is repeated after the first of these, then after twice that, up to
+        the second. It is also how long a registrar waits for a leader that it probes. Raising the first:
+        later elections where messages are lost.
+    `lease_s`
+        A registrar forgets a leader that did not assert for so long; leaders assert three times as often.
+        Raising it: fewer messages, and two leaders may last longer.
+    `attach_s`
+        How long a child tries to reach its parent before it contends (three tries, in the paper's terms).
+    `query_s`, `query_tries`
+        How long an answer may take, and how often a question is asked.
+    `calm_s`
+        A better registrar must have been there for so long before leaders assert to it.
+    `report_s`
+        Changes within this time go up as one list.
+    `flatten_s`
+        A child that knows the root moves to it after this time. Raising it: deeper trees for longer.
+    `settle_s`
+        An agent that took over from a lost leader answers no questions for so long: the other children are
+        still on their way to it. Raising it: later answers after a crash; lowering it: lists that are short.
+    `follow_s`
+        A question for the next change of a list is answered after this time, changed or not.
+    `compressed`
+        Report what changed since the last report, and not the whole list.
+    """
+
+    assert_s: float = 0.5
+    assert_max_s: float = 8.0
+    lease_s: float = 15.0
+    attach_s: float = 3.0
+    query_s: float = 2.0
+    query_tries: int = 3
+    calm_s: float = 2.0
+    report_s: float = 0.02
+    flatten_s: float = 10.0
+    settle_s: float = 3.0
+    follow_s: float = 5.0
+    circuit_idle_s: float = 60.0
+    compressed: bool = False

@@ -1,0 +1,353 @@
+"""Messages of led membership.
+
+    paper                     here                       way
+    ASSERT, ASSERT-REPLY      Assert, AssertReply        agent to registrar and back: a datagram
+    (none)                    NotRegistrar, SetReleased  the same
+    (none)                    LeaderProbe, LeaderProbed  registrar to a suspected leader and back
+    QUERY-LEADER              LeaderAsked, LeaderTold    any agent to the registrar and back
+    QUERY-SET                 ListAsked, ListTold        any agent to the leader and back
+    (connection set-up)       Hello, Beat, Bye           between two agents: a circuit
+    (connection set-up)       AttachAsked, AttachOk,     on a circuit
+                              AttachNo, DetachedFromSet
+    UPDATE-TO-PARENT          ListReport                 on a circuit
+    (none)                    ListChanges, RootMoved     on a circuit
+
+Agents have no addresses for each other, so the servers carry all of it: a `CarriedLetter` goes the way that
+messages between programs go, and servers do not look inside. A datagram may be lost, repeated or overtaken.
+A circuit is a link (`protocols/links`) between two agents whose packets are such letters.
+
+A **list** is a tuple of entries, one per agent: what this agent says of its own members, with the life of the
+agent and a version. Of two entries of one agent the newer counts. An entry names members without their host,
+so no agent can list an endpoint of another host in its own entry.
+"""
+
+from itertools import pairwise
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, msgpack
+
+from rostra.errors import UNDECODABLE
+from rostra.groups.members import Member, Members
+from rostra.names import Domain, Endpoint, Group
+from rostra.names.checks import Natural, check_endpoint, check_of
+from rostra.protocols.led.config import LETTER_BYTES_MAX, MEMBERS_OF_AGENT_MAX, META_BYTES_MAX, ORIGINS_MAX
+from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
+
+CIRCUIT_MESSAGES_MAX: Final = 4_096
+
+
+def check_local(name: str) -> None:
+    """``web-1#7``, an endpoint without its host."""
+    check_endpoint(f"host/{name}")
+
+
+LocalName = Annotated[str, check_local, Meta(max_length=128)]
+
+
+class LocalMember(Struct, frozen=True, array_like=True, order=True, gc=False):
+    name: LocalName
+    meta: Annotated[bytes, Meta(max_length=META_BYTES_MAX)] = b""
+
+
+class ListEntry(Struct, frozen=True, array_like=True):
+    """What an agent says of its own members."""
+
+    origin: Domain
+    life: Natural
+    version: Natural
+    members: Annotated[tuple[LocalMember, ...], Meta(max_length=MEMBERS_OF_AGENT_MAX)] = ()
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """The larger is the newer."""
+        return self.life, self.version
+
+
+class EntryChange(Struct, frozen=True, array_like=True):
+    """What is different in the entry of an agent that was listed before, in the same life."""
+
+    origin: Domain
+    version: Natural
+    joined: Annotated[tuple[LocalMember, ...], Meta(max_length=MEMBERS_OF_AGENT_MAX)] = ()
+    left: Annotated[tuple[LocalName, ...], Meta(max_length=MEMBERS_OF_AGENT_MAX)] = ()
+
+
+Entries = Annotated[tuple[ListEntry, ...], Meta(max_length=ORIGINS_MAX)]
+"""Sorted by origin, each origin once."""
+
+
+# Between neighbours in the tree of servers
+
+
+class LedMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """Message numbers live in `rostra.wire.numbers`."""
+
+
+class CarriedLetter(LedMessage, frozen=True, tag=320):
+    """From an agent or server to another; the servers between pass it on."""
+
+    source: Domain
+    to: Domain
+    body: Annotated[bytes, Meta(max_length=LETTER_BYTES_MAX)]
+
+
+class RegistrarsTold(LedMessage, frozen=True, tag=321):
+    """A server tells those below it which server is the registrar of each scope around them; and its life."""
+
+    registrars: Annotated[tuple[tuple[Domain, Domain, Natural], ...], Meta(max_length=64)]
+
+
+class RegistrarsAsked(LedMessage, frozen=True, tag=322):
+    """A host or server has to do with led groups: tell it of registrars, now and whenever they change."""
+
+
+AnyLedMessage = CarriedLetter | RegistrarsTold | RegistrarsAsked
+
+
+# Letters: datagrams
+
+
+class Letter(Struct, frozen=True, array_like=True, tag_field="kind"):
+    pass
+
+
+class SetLetter(Letter, frozen=True):
+    group: Group
+    number: Natural  # of the question, for its sender
+
+
+class Assert(SetLetter, frozen=True, tag=16):
+    """I lead this set, unless another agent does."""
+
+    life: Natural
+    suspect: Domain | None = None  # whom I could not reach
+    size: Natural = 0
+
+
+class AssertReply(SetLetter, frozen=True, tag=17):
+    """This agent leads the set."""
+
+    leader: Domain
+
+
+class NotRegistrar(SetLetter, frozen=True, tag=18):
+    believed: Domain | None = None
+
+
+class SetReleased(SetLetter, frozen=True, tag=19):
+    """I have nothing of this set; nor do I lead it. Void if I asserted later."""
+
+    life: Natural
+
+
+class LeaderProbe(SetLetter, frozen=True, tag=20):
+    """Do you lead?"""
+
+
+class LeaderProbed(SetLetter, frozen=True, tag=21):
+    leading: bool
+
+
+class LeaderAsked(SetLetter, frozen=True, tag=22):
+    """Who leads?"""
+
+
+class LeaderTold(SetLetter, frozen=True, tag=23):
+    leader: Domain | None
+
+
+class ListAsked(SetLetter, frozen=True, tag=24):
+    """What is the list? A follower that has one names its version, and is answered when there is another."""
+
+    life: Natural = 0
+    version: Natural = 0
+
+
+class ListTold(SetLetter, frozen=True, tag=25):
+    """From a leader: the list, or none if it is the one that was named. From another agent: where to ask."""
+
+    leading: bool
+    parent: Domain | None = None
+    life: Natural = 0
+    version: Natural = 0
+    entries: Entries | None = None
+
+
+Datagram = (
+    Assert
+    | AssertReply
+    | NotRegistrar
+    | SetReleased
+    | LeaderProbe
+    | LeaderProbed
+    | LeaderAsked
+    | LeaderTold
+    | ListAsked
+    | ListTold
+)
+
+
+# On a circuit
+
+
+class TreeMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    group: Group
+
+
+class AttachAsked(TreeMessage, frozen=True, tag=1):
+    """Be my parent; this is the list of my subtree."""
+
+    number: Natural
+    entries: Entries
+
+
+class AttachOk(TreeMessage, frozen=True, tag=2):
+    number: Natural
+    root: Domain
+
+
+class AttachNo(TreeMessage, frozen=True, tag=3):
+    """I do not lead. Perhaps my parent does."""
+
+    number: Natural
+    redirect: Domain | None = None
+
+
+class ListReport(TreeMessage, frozen=True, tag=4):
+    """The whole list of my subtree (UPDATE-TO-PARENT in the paper)."""
+
+    entries: Entries
+
+
+class ListChanges(TreeMessage, frozen=True, tag=5):
+    """The same, as what changed since my last report on this circuit: entries of agents that are new to it,
+    changes of others, and agents that are gone."""
+
+    entries: Entries
+    parts: Annotated[tuple[EntryChange, ...], Meta(max_length=ORIGINS_MAX)] = ()
+    gone: Annotated[tuple[Domain, ...], Meta(max_length=ORIGINS_MAX)] = ()
+
+
+class DetachedFromSet(TreeMessage, frozen=True, tag=6):
+    """I am not your child any more."""
+
+
+class RootMoved(TreeMessage, frozen=True, tag=7):
+    """The root of our tree is there now."""
+
+    root: Domain
+
+
+AnyTreeMessage = AttachAsked | AttachOk | AttachNo | ListReport | ListChanges | DetachedFromSet | RootMoved
+
+
+class CircuitData(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
+    """`Data` with typed messages."""
+
+    mine: Natural
+    yours: Natural
+    number: Natural
+    received: Natural
+    messages: Annotated[tuple[AnyTreeMessage, ...], Meta(max_length=CIRCUIT_MESSAGES_MAX)]
+
+
+AnyLetter = Datagram | AnyPacket
+
+_Letters = Datagram | Hello | CircuitData | Beat | Bye
+_decoder: msgpack.Decoder[_Letters] = msgpack.Decoder(_Letters)
+_encode: Final = msgpack.Encoder().encode
+_check: Final = check_of(_Letters)
+
+
+def encode_letter(letter: AnyLetter) -> bytes:
+    return _encode(letter)
+
+
+def decode_letter(body: bytes) -> AnyLetter | None:
+    """None if this is no letter."""
+    try:
+        letter = _decoder.decode(body)
+        _check(letter)
+    except UNDECODABLE:
+        return None
+    if isinstance(letter, CircuitData):
+        return Data(letter.mine, letter.yours, letter.number, letter.received, letter.messages)
+    return letter
+
+
+# Lists
+
+
+def is_sound(entries: Entries) -> bool:
+    """Is it sorted, with each agent and each member once?"""
+    origins = [entry.origin for entry in entries]
+    if any(one >= other for one, other in pairwise(origins)):
+        return False
+    for entry in entries:
+        names = [member.name for member in entry.members]
+        if any(one >= other for one, other in pairwise(names)):
+            return False
+    return True
+
+
+def newest(reports: "tuple[Entries, ...]", own: ListEntry) -> Entries:
+    """The union of what children said, the newest of each origin; of our own only what we know (S-048)."""
+    found = {entry.origin: entry for entry in reports[0]} if reports else {}
+    for report in reports[1:]:
+        for entry in report:
+            known = found.get(entry.origin)
+            if known is None or known.age < entry.age:
+                found[entry.origin] = entry
+    found[own.origin] = own
+    return tuple([found[origin] for origin in sorted(found)])
+
+
+def changes(group: Group, before: Entries, after: Entries) -> ListChanges:
+    """What makes the list `after` of the list `before`."""
+    known = {entry.origin: entry for entry in before}
+    whole: list[ListEntry] = []
+    parts: list[EntryChange] = []
+    for entry in after:
+        old = known.pop(entry.origin, None)
+        if old is None or old.life != entry.life:
+            whole.append(entry)
+        elif old != entry:
+            was, now = set(old.members), set(entry.members)
+            names = {member.name for member in now}
+            left = sorted([member.name for member in was if member.name not in names])
+            parts.append(EntryChange(entry.origin, entry.version, tuple(sorted(now - was)), tuple(left)))
+    return ListChanges(group, tuple(whole), tuple(parts), tuple(sorted(known)))
+
+
+def changed(before: Entries, message: ListChanges) -> Entries | None:
+    """The list after these changes; none if they are not of this list."""
+    table = {entry.origin: entry for entry in before}
+    for origin in message.gone:
+        table.pop(origin, None)
+    for part in message.parts:
+        entry = table.get(part.origin)
+        if entry is None:
+            return None
+        members = {member.name: member for member in entry.members}
+        for name in part.left:
+            members.pop(name, None)
+        members.update({member.name: member for member in part.joined})
+        listed = tuple([members[name] for name in sorted(members)])
+        table[part.origin] = ListEntry(part.origin, entry.life, part.version, listed)
+    table.update({entry.origin: entry for entry in message.entries})
+    return tuple([table[origin] for origin in sorted(table)])
+
+
+def members_of(entries: Entries) -> Members:
+    """As programs see the list. A member's stamp stays the same while it is listed: versions are of whole
+    entries."""
+    listed = [
+        Member(Endpoint(f"{entry.origin}/{member.name}"), (entry.life, 0), member.meta)
+        for entry in entries
+        for member in entry.members
+    ]
+    return tuple(sorted(listed, key=lambda member: member.endpoint))
+
+
+def size_of(entries: Entries) -> int:
+    return sum([len(entry.members) for entry in entries])

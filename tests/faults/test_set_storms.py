@@ -1,0 +1,44 @@
+"""Led groups through crashes, cuts and pauses: one leader, an exact list, no cycle.
+
+`rostra sim storm --shape sets --seeds 1000` goes through more of them.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+from support.seeds import seeds
+
+from rostra.protocols.led.agent import LedAgent
+from rostra.protocols.led.core import TreeCore
+from rostra.sim.storm import SETS, StormFailed, storm
+
+
+@pytest.mark.spec("S-066", "S-067", "S-068", "S-069", "S-070", "S-071")
+@pytest.mark.parametrize("seed", seeds(12))
+def test_led_groups_have_one_leader_and_an_exact_list_after_crashes_and_cuts(seed: int) -> None:
+    storm(seed, SETS)
+
+
+def first_failure(tried: Iterable[int]) -> str:
+    for seed in tried:
+        try:
+            storm(seed, SETS)
+        except StormFailed as failure:
+            return failure.what
+    return ""
+
+
+def test_children_that_are_lost_and_stay_listed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TreeCore, "_drop_child", lambda self, peer, up, out: None)
+    assert first_failure(range(3))
+
+
+def test_a_leader_that_ignores_a_new_registrar_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TreeCore, "_registrar_changed", lambda self, out: None)
+    monkeypatch.setattr(LedAgent, "_calm", lambda self: None)
+    assert first_failure(range(4))
+
+
+def test_members_of_a_program_that_died_are_found_if_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LedAgent, "_gone", lambda self, me: None)
+    assert "P-3" in first_failure(range(6))

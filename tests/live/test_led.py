@@ -1,0 +1,97 @@
+"""Led groups with real processes: kill -9 of the agent that leads, of the registrar, and of a program."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.lab import FORGIVING, Lab, until
+
+import rostra
+from rostra.names import host_of
+
+MEMBER = """
+import asyncio, sys, rostra
+
+async def main():
+    async with rostra.connect(sys.argv[1], name="victim") as me:
+        async with me.join("sets", "eu", membership="led") as group:
+            await group.ready()
+            print(me.endpoint, flush=True)
+            await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def hosts(group: rostra.Membership) -> list[str]:
+    return [str(host_of(member.endpoint)) for member in group.members] if group.is_known else []
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    lab = Lab(
+        tmp_path_factory.mktemp("led"),
+        servers=("eu", "eu.fr", "eu.de"),
+        hosts=("eu.fr.h1", "eu.fr.h2", "eu.de.h1"),
+        more=FORGIVING,
+    )
+    asyncio.run(lab.start())
+    yield lab
+    lab.close()
+
+
+ALL = ["eu.de.h1", "eu.fr.h1", "eu.fr.h2"]
+
+
+@pytest.mark.spec("S-033", "S-037", "S-060", "S-064")
+async def test_the_leaders_agent_and_the_registrar_are_killed(sites: Lab) -> None:
+    async with (
+        sites.program("eu.fr.h2", "ann") as ann,
+        sites.program("eu.fr.h1", "bob") as bob,
+        sites.program("eu.de.h1", "eve") as eve,
+    ):
+
+        async def first() -> rostra.Membership:
+            return await ann.join("sets", "eu", membership="led")
+
+        anns = await until(first, "the kind is claimed")
+        await until(lambda: hosts(anns) == ["eu.fr.h2"], "ann leads")
+        bobs = await bob.join("sets", "eu", membership="led")
+        eves = await eve.join("sets", "eu", membership="led")
+        await until(lambda: all(hosts(each) == ALL for each in (anns, bobs, eves)), "all are listed")
+
+        sites["eu"].kill()
+        sites["eu.fr.h2"].kill()
+        await until(lambda: hosts(bobs)[-1:] != ["eu.fr.h2"] and hosts(bobs), "another leads in fr")
+        sites["eu"].start()
+        sites["eu.fr.h2"].start()
+        await until(lambda: sites.inspect("eu.fr.h2"), "the agent is back")
+        async with sites.program("eu.fr.h2", "ann") as again:
+
+            async def second() -> rostra.Membership:
+                return await again.join("sets", "eu", membership="led")
+
+            await until(second, "its agent is linked, and lets it in")
+            await until(lambda: hosts(bobs) == hosts(eves) == ALL, "there is one list again")
+            found = await eve.resolve("sets", "eu", fresh=True)
+            assert [str(host_of(member.endpoint)) for member in found.members] == ALL
+
+
+@pytest.mark.spec("S-029", "S-050")
+async def test_a_program_that_is_killed_is_not_listed_any_more(sites: Lab) -> None:
+    async with sites.program("eu.de.h1", "outsider") as me, me.watch("sets", "eu") as watched:
+        await until(lambda: watched.is_known, "it watches")
+        with subprocess.Popen(
+            [sys.executable, "-c", MEMBER, sites.socket("eu.fr.h1")], stdout=subprocess.PIPE, text=True
+        ) as victim:
+            assert victim.stdout is not None
+            endpoint = (await asyncio.to_thread(victim.stdout.readline)).strip()
+            await until(
+                lambda: [str(each.endpoint) for each in watched.members] == [endpoint], "it is listed"
+            )
+            os.kill(victim.pid, signal.SIGKILL)
+            await until(lambda: not watched.members, "and is not any more")
