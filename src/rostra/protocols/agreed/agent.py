@@ -19,15 +19,13 @@ A program that does not read is told nothing until it does; one that misses more
 views is excluded (V-097). Views that were committed at once reach a group with fences as one: the last.
 
 Where we differ from the paper, and why: members of a host that was given up and comes back are the same
-members, and come last; the paper gives them new incarnations (V-012). Programs would have to open new
-endpoints for a cable that was pulled for a moment.
+members, and come last; with the paper's new incarnations (V-012) programs would have to open new endpoints.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rostra.core.effects import (
     Answer,
@@ -53,45 +51,73 @@ from rostra.errors import (
     BY_CODE,
     AlreadyMember,
     BadInput,
-    NoSuchGroup,
     NotAllowed,
     NotAvailable,
     NotMember,
     Refused,
     RostraError,
+    ScopeExceeded,
     TooLarge,
     Unreachable,
 )
-from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Endpoint, Group, depth, inside, labels, parent
+from rostra.groups.kinds import GroupKind
+from rostra.groups.members import Cause
+from rostra.names import Domain, Endpoint, Group, depth, enclosing, inside, labels, parent
 from rostra.protocols.agreed.branch import (
     BranchCut,
+    HolderAsked,
     HoldingsAsked,
     HostHolds,
     HostQuestion,
+    LeaseGiven,
     MemberAnswer,
     MemberAsked,
     ViewTaken,
     ViewTold,
 )
+from rostra.protocols.agreed.call_agent import CALL_AGENT
+from rostra.protocols.agreed.calls import GroupCall, GroupEnded, GroupPresented, GroupState, LookAt
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
-from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX
+from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
+from rostra.protocols.agreed.ended import end_group
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
-from rostra.protocols.agreed.groups import META_BYTES_MAX, AgreedMember, AgreedView
+from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember, AgreedView
+from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
+from rostra.protocols.agreed.moves import moves
+from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.sheets import member_sheet
+from rostra.protocols.agreed.speech import given, sending_stopped, streams_wanted
+from rostra.protocols.agreed.stays import (
+    HostAsked,
+    HostGroup,
+    HostMember,
+    StayAsking,
+    StayClaiming,
+    StayInside,
+    StayLeaving,
+    StayLooking,
+)
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
-from rostra.protocols.fifo.events import Deliver, Excluded, Item, Paused, Resumed
+from rostra.protocols.fifo.events import (
+    Deliver,
+    Excluded,
+    Item,
+    Paused,
+    Resumed,
+    StreamsAnswered,
+    StreamsLost,
+    StreamsUnwanted,
+)
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import (
-    Absolute,
     Close,
     Denied,
     Done,
     Join,
     Leave,
     PutOut,
-    Resolve,
     denied,
 )
 
@@ -103,72 +129,20 @@ FIRST_TOKEN: Final = -(1 << 62)
 """Our own questions to other services have tokens below this; no other service has such."""
 
 
-# How a member stands
-
-
-class StayLooking(Struct, frozen=True):
-    """Does the group exist?"""
-
-    event: AgreedJoinAsked
-
-
-class StayClaiming(Struct, frozen=True):
-    """Is it of this kind? The directory lists the member as soon as it is."""
-
-    event: AgreedJoinAsked
-
-
-class StayAsking(Struct, frozen=True):
-    """It waits for the view that it joins in."""
-
-    event: AgreedJoinAsked
-    id: MemberId
-
-
-class StayInside(Struct, frozen=True):
-    id: MemberId
-    meta: bytes
-
-
-class StayLeaving(Struct, frozen=True):
-    """Its join was taken back before `JoinClaimed` was answered; then it goes out of the directory again."""
-
-
-Stage = StayLooking | StayClaiming | StayAsking | StayInside | StayLeaving
-
-
-class HostMember(Struct, eq=False):
-    stage: Stage
-    paused: bool = False
-    knows: bool = False  # it was given a whole list, and what came after
-    waiting: deque[Item] = field(default_factory=deque)  # items, while it does not read
-
-
-class HostGroup(Struct, eq=False):
-    kind: GroupKind
-    members: dict[Endpoint, HostMember] = field(default_factory=dict)
-    view: AgreedView | None = None  # the last one
-    fence: int = 0  # of the last view that lived
-    lived: tuple[MemberId, ...] = ()  # and its members
-    blocked: str = ""  # why, if it is
-
-
-class HostAsked(Struct, eq=False):
-    """A question that is not answered yet."""
-
-    message: MemberAsked | HostHolds
-    times: int = 0
-
-
 class AgreedAgent(Service):
     name = AGREED_AGENT
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, Paused, Resumed),
-        *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, LinkUp, LinkDown, LinkMoved),
+        *(StreamsAnswered, StreamsLost, GroupEnded),
+        *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
+        *(LinkUp, LinkDown, LinkMoved),
     )
 
-    def __init__(self, host: Domain) -> None:
+    def __init__(self, host: Domain, config: AgreedConfig | None = None) -> None:
         self.host = host
+        self._config = config or AgreedConfig()
+        self._lease = BranchLease(self._config.doubt_after_s)
+        self._ask_at: Instant = 0.0  # for a lease
         self.groups: dict[Group, HostGroup] = {}
         self.asked: dict[int, HostAsked] = {}  # by number
         self.up = False  # the link to the server
@@ -184,6 +158,7 @@ class AgreedAgent(Service):
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
+        self._mind_lease(now, out)
         match event:
             case AgreedJoinAsked():
                 try:
@@ -204,6 +179,11 @@ class AgreedAgent(Service):
                 self._gone(me, GroupVerb.LEAVE, out)
             case Paused(me, group) | Resumed(me, group):
                 self._reads(group, me, isinstance(event, Resumed), out)
+            case StreamsAnswered(me, group, result):
+                self._answered_us(now, group, me, result, out)
+            case StreamsLost(me, group):
+                if (lost := self._find(group, me)) is not None:
+                    self._leave(now, group, me, lost, out)
             case Received(sender, message):
                 if sender != self._server:
                     out.append(Ignored(type(message).__name__, "not a neighbour"))
@@ -212,17 +192,22 @@ class AgreedAgent(Service):
             case TimerFired(timer) if timer == AGAIN:
                 self._waits = False
                 self._again(now, out)
+            case TimerFired(timer) if timer == ALARM:
+                pass  # done above
             case LinkUp(peer) | LinkMoved(peer) if peer == self._server:
                 self.up = True
+                self._ask_at = now
                 self._tell_holdings(out)
             case LinkDown(peer) if peer == self._server:
                 self.up = False
+                self._lease.lapse()
                 for group in sorted(self.groups):
                     self._block(group, f"{self._server} is out of sight", out)
-            case LinkUp() | LinkMoved() | LinkDown():
-                pass  # the relaxed service says what it ignores
+            case LinkUp() | LinkMoved() | LinkDown() | TimerFired():
+                pass  # of another service, which says what it ignores
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
+        self._renew_lease(now, out)
         self._wait(out)
         return out
 
@@ -253,6 +238,11 @@ class AgreedAgent(Service):
         group, me, kind = event.group, event.endpoint, event.group_kind
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
+        if not inside(group.scope, self.host):
+            raise ScopeExceeded(
+                f"{self.host} is outside of {group.scope}, and {group} cannot reach it",
+                fix=f"choose a scope that contains both: {', '.join(enclosing(self.host)[1:])}",
+            )
         self._agent.check_may_join(group)
         check_survive(kind.survive)
         if len(event.meta) > META_BYTES_MAX:
@@ -260,7 +250,7 @@ class AgreedAgent(Service):
         member = self._find(group, me)
         if member is not None and isinstance(member.stage, StayLeaving):
             raise Refused(f"{me} is still leaving {group}", fix="ask again in a moment")
-        if member is not None or group in self._agent.endpoints[me].groups:
+        if member is not None or (group in self._agent.endpoints[me].groups and not kind.is_spoken_in):
             raise AlreadyMember(f"{me} is in {group} already", fix="leave it first")
         if group.scope == self.host:
             raise NotAllowed(
@@ -268,8 +258,8 @@ class AgreedAgent(Service):
                 fix=f"choose a wider scope: {parent(group.scope)}",
             )
         known = self.groups.get(group)
-        if known is not None and known.kind != kind:
-            raise NotAllowed(f"{group} is {_described(known.kind)}", fix="join it so, or choose another name")
+        if known is not None and known.kind != kind and event.create:
+            raise NotAllowed(f"{group} is {known.kind}", fix="join it so, or choose another name")
         if not self.up:
             raise Unreachable(
                 f"{self.host} is cut off from {self._server}, and no view can be agreed",
@@ -281,14 +271,31 @@ class AgreedAgent(Service):
             self._claim(now, event, out)
         else:
             self._call(
-                now, AGENT, Asked(me, self._own_token(group, me), Resolve(group.name, group.scope)), out
+                now, CALL_AGENT, Asked(me, self._own_token(group, me), GroupCall(group, LookAt())), out
             )
 
     def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
-        """The kind; and with it the place in the directory, where no notices are wanted (D7)."""
-        join = Join(event.group, online=False, meta=event.meta, group_kind=event.group_kind)
+        """The kind; and with it the place in the directory, where no notices are wanted (D7). If the group is
+        spoken in, by way of its streams, which have to be pinned before it is in a view."""
+        if event.group_kind.is_spoken_in:
+            out.append(streams_wanted(AGREED_AGENT, event))
+            return
+        meta = member_sheet(event.meta).meta
+        join = Join(event.group, online=False, meta=meta, group_kind=event.group_kind)
         token = self._own_token(event.group, event.endpoint)
         self._call(now, CLAIM_AGENT, JoinClaimed(event.endpoint, token, join), out)
+
+    def _found(
+        self, now: Instant, event: AgreedJoinAsked, member: HostMember, kind: GroupKind, out: list[Effect]
+    ) -> None:
+        """It exists, and who does not want to create it takes it as it is."""
+        asked, known = event.group_kind, self.groups[event.group]
+        if asked.delivery is not kind.delivery or asked.survive not in ("", kind.survive):
+            other = NotAllowed(f"{event.group} is {kind}", fix="join it so")
+            return self._refuse(event, denied(other), out)
+        known.kind = kind
+        member.stage = StayClaiming(replace(event, group_kind=kind))
+        return self._claim(now, member.stage.event, out)
 
     def _answered_us(
         self, now: Instant, group: Group, me: Endpoint, result: object, out: list[Effect]
@@ -297,15 +304,10 @@ class AgreedAgent(Service):
         if member is None:
             return
         match member.stage, result:
-            case StayLooking(event), Absolute(members=members):
-                if not any(each.kind is not None and _is_agreed(each.kind) for each in members):
-                    missing = NoSuchGroup(
-                        f"there is no agreed group {group}", fix="join it with create=True to make it"
-                    )
-                    self._refuse(event, denied(missing), out)
-                else:
-                    member.stage = StayClaiming(event)
-                    self._claim(now, event, out)
+            case StayLooking(event), GroupPresented(GroupState(kind=kind)):
+                self._found(now, event, member, kind, out)
+            case StayInside(), Denied(what=why):  # of a group into which it was moved
+                self._exclude(now, group, me, why, out)
             case ((StayLooking(event) | StayClaiming(event)), Denied() as refusal):
                 self._refuse(event, refusal, out)
             case StayLeaving(), Denied():
@@ -316,6 +318,7 @@ class AgreedAgent(Service):
                 stamp = self._agent.groups[group].members[me].stamp
                 id = MemberId(me, stamp)
                 member.stage = StayAsking(event, id)
+                out.append(AgreedListed(me, group, stamp))
                 joining = AgreedMember(id, 0, event.meta)
                 self._ask(group, GroupVerb.JOIN, (joining,), event.group_kind, out)
 
@@ -361,7 +364,7 @@ class AgreedAgent(Service):
         if isinstance(stage, StayLooking | StayClaiming | StayAsking):
             why = Refused(f"{me} left {group} before it was in", fix="join it again")
             out.append(Answer(stage.event.token, denied(why)))
-        if isinstance(stage, StayClaiming):
+        if isinstance(stage, StayClaiming) and not self.groups[group].kind.is_spoken_in:
             member.stage = StayLeaving()
             return
         for token in [token for token, about in self._own.items() if about == (group, me)]:
@@ -386,12 +389,47 @@ class AgreedAgent(Service):
 
     def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
         """Out of our list, and out of the directory."""
+        is_spoken_in = self.groups[group].kind.is_spoken_in
         self._forget(group, me)
+        if is_spoken_in:
+            out.append(StreamsUnwanted(me, group))
+            return
         presence = self._agent.endpoints.get(me)
         if presence is not None and group in presence.groups:
             self._token -= 1
             self._own[self._token] = None
             self._call(now, AGENT, Asked(me, self._token, Leave(group)), out)
+            stamp = (self._agent.incarnation, self._agent.counter)
+            out.append(AgreedUnlisted(me, group, stamp, Cause.LEAVE))
+
+    drop = _drop
+
+    def members_of(self, group: Group) -> Collection[Endpoint]:
+        known = self.groups.get(group)
+        return () if known is None else known.members.keys()
+
+    def id_inside(self, member: HostMember) -> MemberId | None:
+        return member.stage.id if isinstance(member.stage, StayInside | StayAsking) else None
+
+    def adopt(
+        self,
+        now: Instant,
+        group: Group,
+        kind: GroupKind,
+        me: Endpoint,
+        member: HostMember,
+        out: list[Effect],
+    ) -> None:
+        """It is in this group, though it did not ask; the directory has yet to hear of it."""
+        stage = member.stage
+        if isinstance(stage, StayAsking):
+            out.append(Answer(stage.event.token, Done()))
+            stage = StayInside(stage.id, stage.event.meta)
+        assert isinstance(stage, StayInside)
+        known = self.groups.setdefault(group, HostGroup(kind))
+        known.members[me] = HostMember(stage, paused=member.paused)
+        join = Join(group, online=False, meta=member_sheet(stage.meta).meta, group_kind=kind)
+        self._call(now, CLAIM_AGENT, JoinClaimed(me, self._own_token(group, me), join), out)
 
     def _forget(self, group: Group, me: Endpoint) -> None:
         known = self.groups[group]
@@ -423,17 +461,32 @@ class AgreedAgent(Service):
             case ViewTold():
                 self._told(now, message, out)
             case BranchCut(domain):
-                for group in sorted(self.groups):
+                for group in sorted([name for name, each in self.groups.items() if not self._follows(each)]):
                     core = _core_server(group, self.host)
                     if core != domain and inside(core, domain):
                         self._block(group, f"{domain} cannot reach {parent(domain)}", out)
-            case HoldingsAsked():
+            case HoldingsAsked(_, None):
                 self._tell_holdings(out)
+            case HolderAsked(group, hosts, kind):
+                if self.host not in hosts:
+                    out.append(Ignored("HolderAsked", "not for this host"))
+                elif not self._hold(group, out):
+                    out.append(Send(self._server, HostHolds(group, self._new_question(), (), kind)))
+            case LeaseGiven():
+                if not self._lease.given(message):
+                    out.append(Ignored("LeaseGiven", "nothing waits for it"))
+            case GroupEnded():
+                end_group(self, now, message, out)
+            case HoldingsAsked(_, Group() as group, hosts) if self.host in hosts:
+                self._hold_one(group, out)
 
     def _told(self, now: Instant, told: ViewTold, out: list[Effect]) -> None:
         known = self.groups.get(told.group)
         if known is None or self.host not in told.hosts:
             out.append(Ignored("ViewTold", "no member"))
+            asked = [each.message.group for each in self.asked.values()]
+            if known is None and self.host in told.hosts and told.group not in asked:
+                self._hold_one(told.group, out)  # which the core-set does not know
             return
         before = known.view
         view = _view_of(told, before)
@@ -455,29 +508,93 @@ class AgreedAgent(Service):
                     member.knows = (
                         False  # it was given up, and comes back: the core-set knows that we hold it
                     )
+        out += sending_stopped(told.group, known, inside_now)
         if known.blocked:
             for me, member in sorted(known.members.items()):
                 if known.blocked != was_blocked or not member.knows:
                     self._deliver(now, told.group, me, MemberBlocked(known.blocked), out)
             return
         is_new = before is None or before.id != view.id
-        follows = before is not None and told.base == before.id and not was_blocked
+        known.doubt = known.doubt or now >= self._lives_until(told.group)
+        if known.doubt:  # they are given it with the next lease
+            for member in known.members.values():
+                member.knows = member.knows and not is_new
+            return
+        here = frozenset(_endpoints(view.ids))  # one that left may be here again, as another member
+        is_plain = here.isdisjoint(_endpoints((*view.left, *view.failed)))
+        follows = before is not None and told.base == before.id and not was_blocked and is_plain
+        self._show(now, told.group, known, out, anew=is_new or bool(was_blocked), follows=follows)
+
+    def _show(
+        self,
+        now: Instant,
+        group: Group,
+        known: HostGroup,
+        out: list[Effect],
+        *,
+        anew: bool,
+        follows: bool = False,
+    ) -> None:
+        """The view, to those who are in it and lack it; or to all of them, `anew`."""
+        view = known.view
+        assert view is not None, "there is one to show"
+        inside_now = frozenset(view.ids)
         items: dict[bool, MemberView] = {}  # whole, or what changed: the same for all who get it
         for me, member in sorted(known.members.items()):
             is_inside = isinstance(member.stage, StayInside) and member.stage.id in inside_now
-            if is_inside and (is_new or was_blocked or not member.knows):
+            if is_inside and (anew or not member.knows):
                 whole = not (follows and member.knows)
                 if whole not in items:
                     items[whole] = _item(view, known, whole=whole)
                 member.knows = True
-                self._deliver(now, told.group, me, items[whole], out)
+                self._deliver(now, group, me, items[whole], out)
+
+    # The lease (`lease.py`)
+
+    def _lives_until(self, group: Group) -> Instant:
+        """By what the servers said last."""
+        if not is_exclusive(self.groups[group].kind):
+            return FOR_EVER
+        return self._lease.ends_at(depth(self._server) - depth(_core_server(group, self.host)))
+
+    def _mind_lease(self, now: Instant, out: list[Effect]) -> None:
+        """First of all: has it run out, or is it back?"""
+        self._lease.saw(now)
+        for group in sorted(self.groups):
+            known = self.groups[group]
+            was_in_doubt, known.doubt = known.doubt, now >= self._lives_until(group)
+            if known.blocked or known.view is None or known.doubt == was_in_doubt:
+                continue
+            if known.doubt:
+                for me in sorted(known.members):
+                    self._deliver(now, group, me, MemberBlocked(IN_DOUBT), out)
+            else:
+                self._show(now, group, known, out, anew=True)
+
+    def _renew_lease(self, now: Instant, out: list[Effect]) -> None:
+        """Last of all: ask again, if it is time, and be woken in time."""
+        self._mind_lease(now, out)
+        ends = [self._lives_until(group) for group, known in self.groups.items() if is_exclusive(known.kind)]
+        self.stack.alarm_at, self.stack.alarm = FOR_EVER, ALARM
+        if not ends or not self.up:
+            return
+        if now >= self._ask_at:
+            every_s = self._config.lease_every_s
+            self._ask_at = now + (every_s if min(ends) > now else every_s / 4)
+            out.append(Send(self._server, self._lease.ask(now)))
+        self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
 
     def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
-        member = self.groups[group].members[me]
+        known = self.groups[group]
+        member = known.members[me]
         if not isinstance(member.stage, StayInside):
             return
+        shown = host_given(group, item)
+        if shown is not None and shown != known.given:
+            known.given = shown
+            out.append(shown)
         if not member.paused:
-            out.append(Deliver(me, group, item))
+            out += given(me, group, item, self.groups[group])
             return
         member.waiting.append(item)
         if len(member.waiting) > VIEWS_WAITING_MAX:
@@ -489,12 +606,13 @@ class AgreedAgent(Service):
             return  # of a group that is not ours
         member.paused = not reads
         while reads and member.waiting:
-            out.append(Deliver(me, group, member.waiting.popleft()))
+            out += given(me, group, member.waiting.popleft(), self.groups[group])
 
     def _block(self, group: Group, why: str, out: list[Effect]) -> None:
         known = self.groups[group]
         if not known.blocked:
             known.blocked = why
+            out += sending_stopped(group, known)
             for me in sorted(known.members):
                 self._deliver(0.0, group, me, MemberBlocked(why), out)
 
@@ -511,7 +629,8 @@ class AgreedAgent(Service):
         question = self._new_question()
         message = MemberAsked(group, question, verb, members, kind)
         self.asked[question.number] = HostAsked(message, 1)
-        out.append(Send(self._server, message))
+        if self.up:  # streams may be there before the link is back
+            out.append(Send(self._server, message))
 
     def _tell_holdings(self, out: list[Effect]) -> None:
         """A new link: what is on its way is asked again, after what we hold."""
@@ -521,8 +640,21 @@ class AgreedAgent(Service):
             self._hold(group, out)
         out += [Send(self._server, asked.message) for asked in self.asked.values()]
 
-    def _hold(self, group: Group, out: list[Effect], question: HostQuestion | None = None) -> None:
-        known = self.groups[group]
+    def _follows(self, known: HostGroup) -> bool:
+        """Does its core-set follow its members? Then it goes on in every part of the world."""
+        return self._config.moves and moves(known.kind)
+
+    def _hold_one(self, group: Group, out: list[Effect]) -> None:
+        """Its core-set is another now: which of its members are here? It waits for the answer."""
+        for number, asked in list(self.asked.items()):
+            if isinstance(asked.message, HostHolds) and asked.message.group == group:
+                del self.asked[number]
+        if not self._hold(group, out):
+            out.append(Send(self._server, HostHolds(group, self._new_question(), (), AGREED)))
+
+    def _hold(self, group: Group, out: list[Effect], question: HostQuestion | None = None) -> bool:
+        """Say what we have of it; not if that is nothing."""
+        known = self.groups.get(group) or HostGroup(GroupKind())
         members = []
         for member in known.members.values():
             match member.stage:
@@ -531,7 +663,7 @@ class AgreedAgent(Service):
                 case StayAsking(event, id):  # it may be inside, as far as the core-set knows
                     members.append(AgreedMember(id, 0, event.meta))
         if not members:
-            return
+            return False
         question, view = question or self._new_question(), known.view
         message = HostHolds(
             group,
@@ -545,6 +677,7 @@ class AgreedAgent(Service):
         )
         self.asked[question.number] = HostAsked(message, 1)
         out.append(Send(self._server, message))
+        return True
 
     def _again(self, now: Instant, out: list[Effect]) -> None:
         for number, asked in list(self.asked.items()):
@@ -646,11 +779,3 @@ def _endpoints(ids: Sequence[MemberId]) -> tuple[Endpoint, ...]:
 
 def _listed(members: Sequence[AgreedMember]) -> tuple[tuple[Endpoint, bytes], ...]:
     return tuple([(each.id.endpoint, each.attributes) for each in members])
-
-
-def _is_agreed(kind: GroupKind) -> bool:
-    return kind.membership is MembershipKind.AGREED
-
-
-def _described(kind: GroupKind) -> str:
-    return f"{kind}, survive={kind.survive!r}" if kind.survive else str(kind)

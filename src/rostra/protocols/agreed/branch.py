@@ -10,6 +10,13 @@
     server ── BranchCut ────▶ children ──▶ agents              its parent is lost, and the core-sets beyond it
     server ── HoldingsAsked ▶ children ──▶ agents              its parent is back: send `HostHolds`
 
+    agent ◀── HolderAsked ─── cluster ◀── ... ◀── core-set     a group stands still: what have you of it?
+
+    agent ── LeaseAsked ────▶ cluster ──▶ ...                  may members that live go on? (`lease.py`)
+    agent ◀── LeaseGiven ──── cluster
+    server ── ConfirmAsked ─▶ server of its set                am I in your set yet?
+    server ◀── LeaseConfirmed ─ server
+
 In a group whose scope is a cluster, that cluster's server is the core-set, and nothing goes farther.
 """
 
@@ -19,10 +26,13 @@ from msgspec import Meta, Struct
 
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import MEMBERS_MAX, GroupVerb, Number, Pid
+from rostra.protocols.agreed.changes import MEMBERS_MAX, TRIED_MAX, GroupVerb, Number, Pid
 from rostra.protocols.agreed.groups import APART_MAX, AgreedMember, MemberIds
 
 TEXT_MAX: Final = 256
+
+ABOVE_MAX: Final = 64
+"""Servers one above the other."""
 
 ViewId = tuple[Number, Number, Pid | None]
 """Number, revision, and the proposal that made the number."""
@@ -116,9 +126,62 @@ class BranchCut(BranchMessage, frozen=True, tag=230):
 
 
 class HoldingsAsked(BranchMessage, frozen=True, tag=231):
+    """Send `HostHolds`: of all groups, or of one that has come to another core-set, these hosts."""
+
     domain: Domain
+    group: Group | None = None
+    hosts: Hosts = ()
+
+
+class LeaseAsked(BranchMessage, frozen=True, tag=240):
+    number: Number  # the asker knows when it asked
+
+
+class LeaseGiven(BranchMessage, frozen=True, tag=241):
+    """From the moment of the question on, for so long no other side goes on without the asker. One figure for
+    groups with a core-set that this server is in, the next one for those that its parent is in, and so on."""
+
+    number: Number
+    lasts_ms: Annotated[tuple[Number, ...], Meta(max_length=ABOVE_MAX)]
+
+
+class ConfirmAsked(BranchMessage, frozen=True, tag=242):
+    set: Domain
+    life: Number  # of the asker, in that set
+    number: Number
+
+
+class LeaseConfirmed(BranchMessage, frozen=True, tag=243):
+    """The asker is in my set, and for `doubt_after_s` from now on I do without it in no change."""
+
+    set: Domain
+    life: Number
+    number: Number
+    base: Pid  # my last commit
+    tried: Annotated[tuple[Pid, ...], Meta(max_length=TRIED_MAX + 1)] = ()
+    """What I acknowledged since, and may be committed: the asker counts my word if it knows of all."""
+
+
+class HolderAsked(BranchMessage, frozen=True, tag=244):
+    """Send `HostHolds` of this group, also if you hold nothing of it: it waits for members of yours."""
+
+    group: Group
+    hosts: Hosts
+    group_kind: GroupKind
 
 
 AnyBranchMessage = (
-    MemberAsked | MemberAnswer | ViewTold | ViewTaken | HostHolds | BranchLost | BranchCut | HoldingsAsked
+    MemberAsked
+    | MemberAnswer
+    | ViewTold
+    | ViewTaken
+    | HostHolds
+    | BranchLost
+    | BranchCut
+    | HoldingsAsked
+    | HolderAsked
+    | LeaseAsked
+    | LeaseGiven
+    | ConfirmAsked
+    | LeaseConfirmed
 )

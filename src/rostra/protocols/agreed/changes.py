@@ -1,4 +1,4 @@
-"""What a set of servers agrees on: views of itself, and one change after the other.
+"""Proposals, rounds (in Paxos: ballots) and commit records of a set of servers.
 
     Pid          names a proposal: its creator, and the creator's counter
     Proposal     a change, on the commit that it follows (its base), with its priority
@@ -32,6 +32,12 @@ DATA_BYTES_MAX: Final = 1 << 16
 
 TRIED_MAX: Final = 256
 """Proposals on one base, of which one can be committed."""
+
+PART_BYTES_MAX: Final = 8 << 20
+"""A group on its way to another core-set."""
+
+WANTED_MAX: Final = 256
+"""Changes that wait for a group to come."""
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
@@ -144,6 +150,7 @@ class GroupVerb(IntEnum):
     LEAVE = 4
     FAIL = 5
     ATTRIBUTES = 6
+    ORDER = 16  # `data` says what (`orders.py`)
 
 
 class MemberId(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -166,7 +173,39 @@ class GroupChange(Change, frozen=True, tag=16):
     fence: Number = 0  # of a view that lives after this: above this
 
 
-AnyChange = ServersFailed | ServerLeft | PartsMerged | PartGaveUp | PartReopened | GroupChange
+# Where a group is (`moves.py`)
+
+
+class PlaceStep(IntEnum):
+    POINT = 1  # the mover's branch has the group; or, with a change, is to have it
+    UNPOINT = 2  # it has it no more
+    WANT = 3  # this set is to have it, and to make this change
+    HAND = 4  # the group is about to go to the other set of the mover
+    TAKE = 5  # it has come from there
+    DROP = 6  # the other set has it
+    HELD = 7  # hosts below the mover hold it, and it is not here
+
+
+class GroupPlaced(Change, frozen=True, tag=17):
+    """A step of a group on its way from one core-set to another."""
+
+    group: Group
+    step: PlaceStep
+    mover: ServerId  # which is in both sets: of the upper one a server, of the lower one the parent
+    asked: GroupChange | None = None
+    part: Annotated[bytes, Meta(max_length=PART_BYTES_MAX)] = b""  # the group, as `moves.encode_part` has it
+
+
+class GroupPlace(Struct, frozen=True, array_like=True):
+    """What a set knows of a group that it does not have, or is about to hand on."""
+
+    below: Annotated[tuple[Domain, ...], Meta(max_length=SET_MEMBERS_MAX)] = ()  # branches that have it
+    wanted: Annotated[tuple[GroupChange, ...], Meta(max_length=WANTED_MAX)] = ()  # to be made here
+    pull: bool = False  # it is to come here, though for no change
+    mover: ServerId | None = None  # who is about to take it to its other set
+
+
+AnyChange = ServersFailed | ServerLeft | PartsMerged | PartGaveUp | PartReopened | GroupChange | GroupPlaced
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -184,7 +223,7 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
 
 def is_kept(change: AnyChange) -> bool:
     """Failures are seen from the state, again if need be."""
-    return isinstance(change, GroupChange | ServerLeft | PartGaveUp | PartReopened)
+    return isinstance(change, GroupChange | GroupPlaced | ServerLeft | PartGaveUp | PartReopened)
 
 
 def still_matters(change: AnyChange, view: SetView) -> bool:
@@ -222,6 +261,7 @@ _GROUP_KINDS: Final = {
     GroupVerb.JOIN: 2,
     GroupVerb.CREATE: 2,
     GroupVerb.ATTRIBUTES: 2,
+    GroupVerb.ORDER: 2,
 }
 
 
@@ -239,6 +279,8 @@ def priority_of(
             return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
         case PartGaveUp() | PartReopened():
             return Priority(0, 1, 2, -deferrals, 0, "", rank, pid.count)
+        case GroupPlaced(group):
+            return Priority(1, 1, 2, -deferrals, 0, group.name, rank, pid.count)
         case GroupChange(_, verb, members, _, seniority):
             kind = _GROUP_KINDS[verb]
             address = members[0].endpoint if verb is GroupVerb.JOIN and members else ""
@@ -290,7 +332,7 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
         case PartsMerged(parts):
             return merged_view(parts, proposal.pid)
-        case PartGaveUp() | PartReopened() | GroupChange():
+        case PartGaveUp() | PartReopened() | GroupChange() | GroupPlaced():
             return view
 
 

@@ -4,8 +4,10 @@ from math import inf
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import BadInput
+from rostra.protocols.links.config import LinkConfig
 
 SET_MEMBERS_MAX: Final = 64
 """Servers in one set. Every change is acknowledged by all of them."""
@@ -15,6 +17,17 @@ QUEUE_MAX: Final = 4_096
 
 HOST_WAITING_MAX: Final = 1_024
 """Requests of one host that wait for a set to form, or for other hosts. One more is asked again later."""
+
+HOST_QUEUE_MAX: Final = 64
+"""Requests of one host that are among the changes that wait at one server; the rest of them wait for these. A
+host that asks for thousands of changes keeps others waiting for as many."""
+
+HOST_GROUPS_MAX: Final = 1_024
+"""Groups of which one host has members, at one server. As many as it may claim."""
+
+EMPTIED_MAX: Final = 1_024
+"""Groups without a member, and that no side may live in, that a set remembers: with one more all of them are
+forgotten. Their numbers begin anew then, and their fences go on above all that were forgotten."""
 
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what its core-set has not answered. A lost hop of the branch costs as much."""
@@ -73,10 +86,25 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         A part that met no other part for so long stays a set of its own (V-107); 0: at once. Default never:
         nothing is sent while links are down, so waiting costs nothing. Lowering it: after a cut that lasted
         as long, only an administrator makes one set of the parts.
+    `doubt_after_s`
+        In a group whose rule lets one side live at most, members live by a lease: they are blocked, in doubt,
+        unless their host had an answer from its server, and their server from enough others, to a question
+        that is no older than this. It must be below what the others need to give a silent one up,
+        ``down_after_s - heartbeat_interval_s`` of `DetectConfig`, and below ``failover_grace_s`` of
+        `LinkConfig`. Default 0.75, wan 2.5. Raising it: fewer members in doubt on a busy machine; above that
+        bound, two sides that live.
     `retries`
         After as many repetitions without an answer the other server counts as failed. Default 3. Raising it:
         fewer servers isolated that only lost messages; longer waits for one that does not answer. With 0 one
         lost commit would split the set.
+    `moves`
+        Whether the core-set of a group without a rule for partitions follows its members. Default no, until
+        calls about groups find those that have moved. Without it every group is agreed on by the set of its
+        scope, and waits for all sites in it.
+    `down_after_s`
+        A group whose members are all in one branch has been so for this long before that branch's set takes
+        it over (`T_down`). Default 2.0. Lowering it: members that come and go at the border of two branches
+        move it each time. Raising it: changes wait for servers of branches without members for longer.
     """
 
     ack_after_s: float = 0.5
@@ -85,11 +113,22 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     stagger_s: float = 0.2
     probe_s: float = 2.0
     reform_s: float = inf
+    doubt_after_s: float = 0.75
     retries: int = 3
+    moves: bool = False
+    down_after_s: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("ack_after_s", "commit_after_s", "status_after_s", "stagger_s", "probe_s"):
+        for name in (
+            "ack_after_s",
+            "commit_after_s",
+            "status_after_s",
+            "stagger_s",
+            "probe_s",
+            "doubt_after_s",
+        ):
             _require(getattr(self, name) > 0, f"{name} must be positive")
+        _require(self.down_after_s >= 0, "down_after_s must not be negative")
         _require(self.reform_s >= 0, "reform_s must not be negative")
         _require(self.retries >= 1, "retries must be at least 1")
 
@@ -99,7 +138,32 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def wan(cls) -> "AgreedConfig":
-        return cls(ack_after_s=1.0, commit_after_s=2.0, status_after_s=1.0, stagger_s=0.5, probe_s=4.0)
+        return cls(
+            ack_after_s=1.0,
+            commit_after_s=2.0,
+            status_after_s=1.0,
+            stagger_s=0.5,
+            probe_s=4.0,
+            doubt_after_s=2.5,
+        )
+
+    def fitted(self, links: LinkConfig) -> "AgreedConfig":
+        """The same, with a lease that others outlast whose patience is not the profile's."""
+        bound_s = min(links.detect.down_after_s - links.detect.heartbeat_interval_s, links.failover_grace_s)
+        return replace(self, doubt_after_s=min(self.doubt_after_s, 0.95 * bound_s))
+
+    def check_lease(self, links: LinkConfig) -> None:
+        """Raise unless a side is in doubt before any other can have given it up."""
+        detect = links.detect
+        is_safe = lease_is_safe(
+            doubt_after_s=self.doubt_after_s,
+            down_after_s=detect.down_after_s,
+            heartbeat_interval_s=detect.heartbeat_interval_s,
+        )
+        _require(
+            is_safe and self.doubt_after_s < links.failover_grace_s,
+            "doubt_after_s must be less than down_after_s - heartbeat_interval_s and than failover_grace_s",
+        )
 
     @property
     def defer_s(self) -> float:
@@ -107,9 +171,31 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         return (self.retries + 1) * self.commit_after_s
 
     @property
+    def doom_s(self) -> float:
+        """How long a server that is to be removed gets no lease, after that was last asked for."""
+        return 2 * max(self.ack_after_s, self.stagger_s)
+
+    @property
+    def lease_every_s(self) -> float:
+        """How often a lease is renewed: one question may be lost without consequence."""
+        return self.doubt_after_s / 3
+
+    @property
+    def start_s(self) -> float:
+        """How long a server that starts waits for the hosts below it: leases of the server before it, too,
+        must have run out."""
+        return max(START_S, self.doubt_after_s)
+
+    @property
     def offer_s(self) -> float:
         """How long a part that offered a merge waits for it."""
         return (self.retries + 1) * self.ack_after_s
+
+
+def lease_is_safe(*, doubt_after_s: float, down_after_s: float, heartbeat_interval_s: float) -> bool:
+    """Is a side in doubt before any other can have given it up? As `ElectionConfig.doubt_after_s` is for
+    replicas."""
+    return 0 < doubt_after_s < down_after_s - heartbeat_interval_s
 
 
 def _require(holds: bool, rule: str) -> None:

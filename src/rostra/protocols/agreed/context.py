@@ -20,7 +20,8 @@ from rostra.protocols.agreed.changes import (
     same_event,
 )
 from rostra.protocols.agreed.config import AgreedConfig
-from rostra.protocols.agreed.groups import AgreedGroup, has_rule
+from rostra.protocols.agreed.groups import AgreedGroup
+from rostra.protocols.agreed.living import has_rule
 from rostra.protocols.agreed.messages import (
     Ack,
     AgreementStatus,
@@ -29,6 +30,7 @@ from rostra.protocols.agreed.messages import (
     PartedFromSet,
     SetMessage,
 )
+from rostra.protocols.agreed.promises import GivenLeases
 from rostra.protocols.agreed.state import Coordinating, Electing, QueuedChange, SetState
 
 
@@ -43,11 +45,12 @@ class SetContext:
         self.probe_timer: TimerKey = ("agreed", set, "probe")
         self._out: list[Effect] = []
         self._now: Instant = 0.0
+        self.leases = GivenLeases()
 
     def restore(self, group: Group, known: AgreedGroup) -> None:
         """A group as its hosts remember it, at a server that lost its state and has met no other yet."""
         assert len(self.state.view.members) == 1, "others would not know of it"
-        self._set(table=self.state.table.restored(group, known))
+        self._set(table=self.state.table.restored(group, known, may_begin=self.state.view.members[0].parent))
 
     def _set(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)

@@ -1,17 +1,18 @@
-"""One server's part in a set that agrees on one change after the other (section III of the paper).
+"""Two-phase commit among the servers of one set, one change at a time, with an election when the coordinator
+fails (section III of the paper). There is no quorum: a commit goes on without servers that cannot be reached.
 
     two phases             Initiate ─▶ all, all Ack or are isolated, Commit ─▶ all
     three phases           the coordinator fails: CoordinatorFailed ─▶ all, then the winner does both phases
     compressed             one of those who are left has committed: the winner goes straight to Commit
 
-`state.py` draws the phases. No majority is needed: a coordinator goes on without those that it isolated, and
-who applies its commit isolates them too. What holds: **two servers that committed different changes on one
+`state.py` draws the phases. A coordinator goes on without the servers that it isolated, and a server that
+applies its commit isolates them too. What holds: **two servers that committed different changes on one
 base have isolated each other, at least one way.** The argument, for s with p and t with q:
 
 1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
    after an election.
 2. Who takes part in an election has isolated the coordinator before it says how it stands (V-081), and
-   whoever follows the winner isolates all who took no part (`Initiate.cut`).
+   each that follows the winner isolates all who took no part (`Initiate.cut`).
 3. A commit is applied only by who is locked on it, is not in its cut, and has not isolated the coordinator of
    its round.
 
@@ -61,6 +62,7 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
     GroupChange,
+    GroupPlaced,
     Pid,
     Proposal,
     Round,
@@ -97,6 +99,7 @@ from rostra.protocols.agreed.messages import (
     Stale,
     Yield,
 )
+from rostra.protocols.agreed.moves import applied
 from rostra.protocols.agreed.reform import Reforming, is_merge
 from rostra.protocols.agreed.state import (
     Coordinating,
@@ -238,7 +241,7 @@ class SetCore(Reforming):
         if state.me in message.cut or not concerns_us(proposal, state):
             return self._isolate(who, "it goes on without us")
         match state.phase:
-            case Offering() if isinstance(proposal.change, GroupChange):
+            case Offering() if isinstance(proposal.change, GroupChange | GroupPlaced):
                 self._be_busy(who, message)
             case Idle() | Holding() | Offering():
                 self._lock(message)
@@ -424,7 +427,7 @@ class SetCore(Reforming):
     def _apply(self, record: CommitRecord) -> None:
         state, proposal = self.state, record.proposal
         view = view_after(state.view, proposal)
-        table, outcomes = state.table.apply(record, state.view, state.carried)
+        table, outcomes = applied(state.table, record, state.view, state.carried)
         if state.me not in view.servers:  # we left: a set of our own, which looks for no other
             own = Pid(state.me, state.count)
             view = SetView(view.number, own, (SetMember(state.me, view.number),))
@@ -472,7 +475,7 @@ class SetCore(Reforming):
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))
             self._part_from(each)
-        self._out.append(SetCommitted(record, view, outcomes))
+        self._out.append(SetCommitted(record, view, outcomes, table))
         self._adopt()
         if view != state.view:
             self._forget_offers(frozenset([each.server for each in view.servers]))
@@ -572,7 +575,7 @@ class SetCore(Reforming):
                 self._call_off()
 
     def _follow_another(self, proposal: Proposal, failed: Round) -> None:
-        """The coordinator of our round failed. Somebody may have seen it before us, and have won already."""
+        """The coordinator of our round failed. Another may have seen it before us, and have won already."""
         for each in self.state.remembered:
             is_later = each.round.pid == failed.pid and each.round.attempt >= failed.attempt
             if each.is_open and is_later and each.round.coordinator not in self.state.isolated:
@@ -648,8 +651,9 @@ class SetCore(Reforming):
         failed = tuple([each for each in state.view.servers if each not in part])
         if failed:
             behind = self._place_among(part, failed)
-            if behind and not now:
-                self._set(phase=Holding(behind))
+            must_wait = self.leases.are_running(self._now, failed, self.config.doom_s)
+            if must_wait or (behind and not now):
+                self._set(phase=Holding(max(1, behind)))
             elif state.me in part:
                 self._propose(ServersFailed(failed), 0)
         elif (offer := self._next_offer()) is not None:

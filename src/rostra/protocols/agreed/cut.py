@@ -1,9 +1,10 @@
-"""Who must go, when some servers of a set cannot reach each other.
+"""Choosing the survivors of a partial partition: the largest part of the view in which no server has isolated
+another.
 
     a ─ b ─ c        a and c have isolated each other, b sees both: either a goes or c, and b stays
 
 Every message says whom its sender has isolated. That is evidence, and no more: the coordinator of a failure
-keeps the largest part of the view in which nobody has isolated anybody, and proposes to remove the rest.
+keeps that part, and proposes to remove the rest.
 
 Where we differ from the paper, and why: there every server isolates at once whom another isolated (V-091). In
 a partial cut the servers that see both sides then obey both, and are left alone: with seven servers, three
@@ -27,7 +28,7 @@ _Pairs = frozenset[tuple[ServerId, ServerId]]
 def largest_part(
     view: Sequence[ServerId], accusations: Accusations, *, me: ServerId, must_stay: bool = False
 ) -> tuple[ServerId, ...]:
-    """The largest part of the view, in order of rank, in which nobody has isolated anybody. Of several the
+    """The largest part of the view, in order of rank, in which no server has isolated another. Of several the
     one with us in it, then the one of the most senior. With `must_stay`, the largest with us in it."""
     pairs = frozenset(
         [

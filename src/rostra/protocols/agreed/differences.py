@@ -28,7 +28,10 @@ def _follows(view: AgreedView, base: AgreedView) -> bool:
     here, was = frozenset(view.ids), frozenset(base.ids)
     stayed = [each for each in base.ids if each in here]
     joined = [each for each in view.ids if each not in was]
-    return [*stayed, *joined] == list(view.ids)
+    shown = {each.id: each.attributes for each in base.members}  # a difference says nothing of these
+    return [*stayed, *joined] == list(view.ids) and all(
+        shown.get(each.id, each.attributes) == each.attributes for each in view.members
+    )
 
 
 def path_from(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedView]:
@@ -36,11 +39,12 @@ def path_from(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedVie
     whose views have fences, only the last one: it alone lives."""
     if base is None or known.blocked or is_exclusive(known.kind):
         return (known.view,)
-    place = (base.number, base.revision)
-    path = [each for each in known.views if (each.number, each.revision) > place]
+    first, last = (base.number, base.revision), (known.view.number, known.view.revision)
+    # The history may have later views, of a part that is empty now.
+    path = [each for each in known.views if first < (each.number, each.revision) <= last]
     steps = zip([base, *path], path, strict=False)
     is_whole = all(one.number - other.number <= 1 and _follows(one, other) for other, one in steps)
-    return path if path and is_whole else (known.view,)
+    return path if path and path[-1] == known.view and is_whole else (known.view,)
 
 
 def view_message(
@@ -49,7 +53,9 @@ def view_message(
     view: AgreedView,
     base: AgreedView | None,
     hosts: tuple[Domain, ...],
+    doubt: str = "",
 ) -> ViewTold:
+    blocked = known.blocked or doubt
     members, left = view.members, view.left
     if base is not None:
         here, was = frozenset(view.ids), frozenset(base.ids)
@@ -64,7 +70,7 @@ def view_message(
         left,
         view.failed,
         known.living.fence,
-        known.blocked,
+        blocked,
         view.parts,
-        tuple([each.id for each in known.living.members]) if known.blocked else (),
+        tuple([each.id for each in known.living.members]) if blocked else (),
     )

@@ -1,10 +1,13 @@
-"""What a set of servers is asked, and what it says besides messages."""
+"""Events and effects of a set's core: a change submitted; committed; a part merged or given up."""
+
+from msgspec import field
 
 from rostra.core.effects import Effect, Event
+from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import GroupKind
-from rostra.names import Endpoint, Group
-from rostra.protocols.agreed.changes import AnyChange, CommitRecord, ServerId, SetView
-from rostra.protocols.agreed.groups import Outcome
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import AnyChange, CommitRecord, GroupChange, MemberId, ServerId, SetView
+from rostra.protocols.agreed.groups import GroupTable, Outcome
 
 
 class ChangeAsked(Event, frozen=True):
@@ -19,6 +22,7 @@ class SetCommitted(Effect, frozen=True):
     record: CommitRecord
     view: SetView
     outcomes: tuple[Outcome, ...] = ()
+    table: GroupTable = field(default_factory=GroupTable)  # all groups since
 
 
 class ServerIsolated(Effect, frozen=True):
@@ -26,6 +30,28 @@ class ServerIsolated(Effect, frozen=True):
 
     server: ServerId
     why: str  # from a small fixed set
+
+
+class GroupOrdered(Event, frozen=True):
+    """A call about this group has come; perhaps to change it, or others with it (`orders.py`)."""
+
+    group: Group
+    change: GroupChange | None = None
+
+
+class GroupIsOver(Effect, frozen=True):
+    """It was deleted, split or merged. Its members below us are to be told; or those of one host, again."""
+
+    group: Group
+    host: Domain | None = None
+
+
+class MembersPutOut(Effect, frozen=True):
+    """These members of a host were put out of a group, and are to be told."""
+
+    group: Group
+    host: Domain
+    members: tuple[MemberId, ...]
 
 
 # What programs of a host ask
@@ -40,6 +66,9 @@ class AgreedJoinAsked(Event, frozen=True):
     group_kind: GroupKind
     create: bool = True
     meta: bytes = b""
+    luck: int = 0  # for its streams, if the group is spoken in
+    role: Role = Role.BOTH
+    slow: Slow = Slow.THROTTLE
 
 
 class AgreedLeaveAsked(Event, frozen=True):

@@ -17,8 +17,7 @@ shifts, and orders the list (TV6).
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
-from msgspec import Meta, MsgspecError, Struct, field
-from msgspec.msgpack import Decoder
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from rostra.errors import BadInput
@@ -29,6 +28,7 @@ from rostra.protocols.agreed.changes import (
     CommitRecord,
     Data,
     GroupChange,
+    GroupPlace,
     GroupVerb,
     MemberId,
     Number,
@@ -41,6 +41,10 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetView,
 )
+from rostra.protocols.agreed.config import EMPTIED_MAX
+from rostra.protocols.agreed.living import has_rule, is_exclusive, is_primary
+from rostra.protocols.agreed.orders import CreateGroup, NextView, decide, decode_order
+from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.rules import (
     Attempt,
     LivingState,
@@ -52,6 +56,7 @@ from rostra.protocols.agreed.rules import (
     united_state,
     verdict,
 )
+from rostra.protocols.agreed.sheets import is_over, member_sheet, put_out_of
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
@@ -71,6 +76,8 @@ APART_MAX: Final = 64
 
 MET: Final = "two parts have just met"
 """Why a group stands still after a merge, until all servers have it."""
+
+SERVER_AWAY: Final = "the server of its scope is not on this side"
 
 NEVER_LIVED: Final = LivingState(0, ())
 
@@ -170,7 +177,8 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
 
 class CarriedGroup(Struct, frozen=True, array_like=True):
     name: Group
-    group: AgreedGroup
+    group: AgreedGroup | None
+    place: GroupPlace | None = None  # if it is elsewhere, or about to be
 
 
 CarriedGroups = tuple[CarriedGroup, ...]
@@ -180,7 +188,7 @@ CarriedGroups = tuple[CarriedGroup, ...]
 def are_sound(groups: CarriedGroups) -> bool:
     """Each name once; in each part each member once, in order of seniority, and rules that can be read."""
     return len({each.name for each in groups}) == len(groups) and all(
-        _is_sound(part) for each in groups for part in each.group.parts
+        _is_sound(part) for each in groups if each.group is not None for part in each.group.parts
     )
 
 
@@ -195,9 +203,11 @@ class GroupTable(Struct, frozen=True):
     """All groups of one core-set. A value: a change makes another one."""
 
     groups: dict[Group, AgreedGroup] = field(default_factory=dict)
+    forgotten: Number = 0  # the highest fence of groups that are not here any more
+    places: dict[Group, GroupPlace] = field(default_factory=dict)  # see `moves.py`
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.groups.items()))
+        return hash((frozenset(self.groups.items()), frozenset(self.places.items())))
 
     @property
     def has_rules(self) -> bool:
@@ -205,7 +215,13 @@ class GroupTable(Struct, frozen=True):
         return any(has_rule(known.kind) for known in self.groups.values())
 
     def carried(self) -> CarriedGroups:
-        return tuple([CarriedGroup(name, self.groups[name].carried()) for name in sorted(self.groups)])
+        here = {name: known.carried() for name, known in self.groups.items()}
+        return tuple(
+            [
+                CarriedGroup(name, here.get(name), self.places.get(name))
+                for name in sorted({*here, *self.places})
+            ]
+        )
 
     def get(self, group: Group) -> AgreedGroup | None:
         return self.groups.get(group)
@@ -216,10 +232,41 @@ class GroupTable(Struct, frozen=True):
         """The table after this commit, of a set whose view was `before`; and what came of it. If it is a
         merge, `other` are the groups of the other part."""
         table, outcomes = self._applied(record, before, other)
-        table, more = table._trimmed(_branches(before, record.absent), record.proposal.pid)
-        return table, (*outcomes, *more)
+        gone = (*record.absent, *removed_by(record.proposal.change))
+        has_server = any(each.parent and each.id not in gone for each in before.members)
+        table, more = table._trimmed(
+            _branches(before, record.absent), record.proposal.pid, may_begin=has_server
+        )
+        if gone and not has_server:
+            table = table._without_server()
+        return table._forgetting(), (*outcomes, *more)
 
-    def _trimmed(self, absent: list[Domain], pid: Pid) -> tuple["GroupTable", tuple[Outcome, ...]]:
+    def _forgetting(self) -> "GroupTable":
+        """Without the groups that are empty, if there are too many of them."""
+        if len(self.groups) <= EMPTIED_MAX:
+            return self
+        empty = [
+            name
+            for name, known in self.groups.items()
+            if not any(part.view.members or _may_have_lived(part.living) for part in known.parts)
+        ]
+        if len(empty) <= EMPTIED_MAX:
+            return self
+        fences = [part.living.fence for name in empty for part in self.groups[name].parts]
+        rest = {name: known for name, known in self.groups.items() if name not in frozenset(empty)}
+        return replace(self, groups=rest, forgotten=max(self.forgotten, *fences))
+
+    def _without_server(self) -> "GroupTable":
+        """The set goes on without the scope's own server: what that one decides stands still."""
+        table = self
+        for group, known in self.groups.items():
+            if is_primary(known.kind) and not known.blocked:
+                table = table._with(group, replace(known, blocked=SERVER_AWAY))
+        return table
+
+    def _trimmed(
+        self, absent: list[Domain], pid: Pid, *, may_begin: bool
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """Who is not in a group any more is in none of its subgroups either (V-041)."""
         table, outcomes = self, list[Outcome]()
         for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
@@ -231,7 +278,8 @@ class GroupTable(Struct, frozen=True):
                 if gone:
                     view = _without(part.view, gone, pid, are_failed=False)
                     outcomes.append(Outcome(group, "", "", view))
-                    part, is_changed = _judged(_kept(part, view, None), absent), True
+                    part = _judged(_kept(part, view, None), absent, may_begin=may_begin)
+                    is_changed = True
                 parts.append(part)
             if is_changed:
                 table, new = table._refolded(group, parts, pid)
@@ -243,26 +291,31 @@ class GroupTable(Struct, frozen=True):
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         pid, absent = record.proposal.pid, _branches(before, record.absent)
         may_begin = any(each.parent and each.id not in record.absent for each in before.members)
-        table = self._attempted(record.tried, before)
+        table = self.attempted(record.tried, before)
         match record.proposal.change:
             case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
                 _is_below(before, each) for each in members
             ):
                 # Of a server that is gone meanwhile: its own part lets them in.
                 return table, (Outcome(change.group, "", "Unreachable"),)
+            case GroupChange(verb=GroupVerb.ORDER) as change:
+                return table._ordered(change, pid, absent, may_begin=may_begin)
             case GroupChange() as change:
                 known_here = [each for each in change.members if _is_below(before, each, record.absent)]
                 return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
                 lost = _branches(before, failed)
-                return table._branches_lost(lost, [each for each in absent if each not in lost], pid)
-            case ServerLeft(server):  # and all below it, whoever asked for that
-                return table._branches_lost(_branches(before, [server]), absent, pid)
+                away = [each for each in absent if each not in lost]
+                stayed = [each for each in before.members if each.id not in failed]
+                has_server = may_begin and any(each.parent for each in stayed)
+                return table._branches_lost(lost, away, pid, may_begin=has_server)
+            case ServerLeft(server):  # and all below it, whichever server asked for that
+                return table._branches_lost(_branches(before, [server]), absent, pid, may_begin=may_begin)
             case PartsMerged():
                 return table._merged(other, pid)
         return table, ()
 
-    def _attempted(self, tried: Iterable[Proposal], before: SetView) -> "GroupTable":
+    def attempted(self, tried: Iterable[Proposal], before: SetView) -> "GroupTable":
         """Views that others may have in place of those that come now, from proposals that a server here
         acknowledged without knowing their end (H3)."""
         table = self
@@ -290,9 +343,18 @@ class GroupTable(Struct, frozen=True):
         may_begin: bool,
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         known = self.groups.get(change.group)
+        gone = () if known is None else put_out_of(known.view.attributes)
+        if change.verb is GroupVerb.JOIN and set(change.members).intersection(gone):
+            return self, (Outcome(change.group, change.request, "Excluded"),)
+        if known is not None and change.verb is GroupVerb.JOIN and is_over(known.view.attributes):
+            if change.kind is None or set(change.members).intersection(known.view.left):
+                code = "NoSuchGroup" if change.kind is None else "Terminated"
+                return self, (Outcome(change.group, change.request, code),)
+            known = _made_anew(known)
         if (
             known is not None
             and change.kind is not None
+            and not known.view.attributes
             and not any(each.view.members or _may_have_lived(each.living) for each in known.parts)
         ):
             if not is_possible(change.kind):
@@ -334,13 +396,50 @@ class GroupTable(Struct, frozen=True):
             change.group, [changed if each is part else each for each in parts], pid, outcome
         )
 
+    def _ordered(
+        self, change: GroupChange, pid: Pid, absent: list[Domain], *, may_begin: bool
+    ) -> tuple["GroupTable", tuple[Outcome, ...]]:
+        """A change of whole groups (`orders.py`): of the one that is named, and of others with it."""
+        known = self.groups.get(change.group)
+        for outcome in [] if known is None else known.outcomes:
+            if outcome.request == change.request:
+                return self, (outcome,)
+        ordered = decode_order(change.data)
+        if ordered is None or (
+            isinstance(ordered.order, CreateGroup) and not is_possible(ordered.order.kind)
+        ):
+            return self, (Outcome(change.group, change.request, "BadInput"),)
+        code, views = decide(ordered.order, ordered.caller, change.group, self.groups, AgreedView(), pid)
+        if any(_cannot_live(each) for each in views):
+            code = "Refused"
+        if code:
+            outcome = Outcome(change.group, change.request, code)
+            table = self if known is None else self._with(change.group, _kept(known, known.view, outcome))
+            return table, (outcome,)
+        table, outcomes = self, list[Outcome]()
+        fence = max([change.fence, *[each.living.fence for each in self._concerned(views)]])
+        for each in views:
+            part = table.groups.get(each.group) or AgreedGroup((each.view,), kind=each.kind)
+            outcome = Outcome(each.group, change.request if each.group == change.group else "", "", each.view)
+            part = _kept(replace(part, kind=each.kind), each.view, outcome)
+            if is_over(each.view.attributes):
+                part = replace(part, living=LivingState(part.living.fence, ()), blocked="")
+            elif each.view.members:
+                part = _judged(part, absent, floor=fence, may_begin=may_begin)
+            table = table._with(each.group, part)
+            outcomes.append(outcome)
+        return table, tuple(outcomes)
+
+    def _concerned(self, views: Iterable[NextView]) -> list[AgreedGroup]:
+        return [self.groups[each.group] for each in views if each.group in self.groups]
+
     def _deleted(
         self, known: AgreedGroup, outcome: Outcome, pid: Pid
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         group = outcome.group
         rest = {name: each for name, each in self.groups.items() if name != group}
         others = [_without(part.view, part.view.ids, pid, are_failed=False) for part in known.apart]
-        return GroupTable(rest), (outcome, *[Outcome(group, "", "", view) for view in others])
+        return replace(self, groups=rest), (outcome, *[Outcome(group, "", "", view) for view in others])
 
     def _refolded(
         self, group: Group, parts: list[AgreedGroup], pid: Pid, *outcomes: Outcome
@@ -356,6 +455,8 @@ class GroupTable(Struct, frozen=True):
         for name in sorted(self.groups):
             table = table._with(name, _plain_outcomes(self.groups[name]))
         for each in other:
+            if each.group is None:
+                continue
             ours = table.groups.get(each.name)
             parts = [*(ours.parts if ours is not None else ()), *each.group.parts]
             table, new = table._refolded(each.name, parts, pid)
@@ -363,7 +464,7 @@ class GroupTable(Struct, frozen=True):
         return table, tuple(outcomes)
 
     def _branches_lost(
-        self, lost: list[Domain], absent: list[Domain], pid: Pid
+        self, lost: list[Domain], absent: list[Domain], pid: Pid, *, may_begin: bool
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """One new view for each group with members there, all of them gone at once (V-064)."""
         table, outcomes = self, list[Outcome]()
@@ -376,21 +477,23 @@ class GroupTable(Struct, frozen=True):
                 if gone:
                     view = _without(part.view, gone, pid, are_failed=True)
                     outcomes.append(Outcome(group, "", "", view))
-                    part, is_changed = _judged(_kept(part, view, None), absent), True
+                    part = _judged(_kept(part, view, None), absent, may_begin=may_begin)
+                    is_changed = True
                 parts.append(part)
             if is_changed:
                 table, new = table._refolded(group, parts, pid)
                 outcomes += new
         return table, tuple(outcomes)
 
-    def restored(self, group: Group, known: AgreedGroup) -> "GroupTable":
+    def restored(self, group: Group, known: AgreedGroup, *, may_begin: bool) -> "GroupTable":
         """With a group as its hosts remember it, at a server that lost it and is alone."""
-        return self._with(
-            group, replace(known, blocked=_standstill(known.kind, known.view.ids, known.living))
-        )
+        why = _standstill(known.kind, known.view.ids, known.living)
+        if is_primary(known.kind) and not may_begin:
+            why = SERVER_AWAY
+        return self._with(group, replace(known, blocked=why))
 
     def _with(self, group: Group, known: AgreedGroup) -> "GroupTable":
-        return GroupTable({**self.groups, group: known})
+        return replace(self, groups={**self.groups, group: known})
 
 
 def _kept(part: AgreedGroup, view: AgreedView, outcome: Outcome | None) -> AgreedGroup:
@@ -401,6 +504,12 @@ def _kept(part: AgreedGroup, view: AgreedView, outcome: Outcome | None) -> Agree
     if outcome is not None and outcome.request:
         outcomes = (*outcomes, outcome)[-REQUESTS_KEPT:]
     return replace(part, views=views, outcomes=outcomes)
+
+
+def _made_anew(known: AgreedGroup) -> AgreedGroup:
+    """A group that was deleted, and somebody joins: numbers and fences go on."""
+    view = replace(known.view, revision=known.view.revision + 1, left=(), attributes=b"")
+    return replace(known, views=(*known.views, view)[-VIEWS_KEPT:])
 
 
 def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
@@ -420,16 +529,26 @@ def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) 
     )
 
 
+def members_present(set_view: SetView, view: AgreedView, absent: Iterable[ServerId]) -> list[MemberId]:
+    """Those of a view that are not behind one of these servers."""
+    branches = _branches(set_view, absent)
+    return [each for each in view.ids if not any(inside(one, each.endpoint) for one in branches)]
+
+
 def _judged(
     part: AgreedGroup, absent: Sequence[Domain] = (), *, floor: int = 0, may_begin: bool = False
 ) -> AgreedGroup:
     """May this side go on with its new view? Members behind servers that the change went on without do not
     count: nobody asked them (H3). The first view of a group whose rule lets one side live is made on the side
-    of the scope's own server, of which there is one: `may_begin` (H5)."""
+    of the scope's own server, of which there is one: `may_begin` (H5). With ``survive="primary"`` all are:
+    that server acknowledges one view after the other, each when a majority of its replicas has that on disk,
+    which is the compare-and-set of D6."""
     view, state = part.view, part.living
-    here = [each for each in view.ids if not any(inside(one, each.endpoint) for one in absent)]
-    if _is_exclusive(part.kind) and not state.members and not may_begin:
-        return replace(part, blocked="the server of its scope is not on this side")
+    here = view.ids
+    if absent:
+        here = tuple([each for each in here if not any(inside(one, each.endpoint) for one in absent)])
+    if not may_begin and (is_primary(part.kind) or (is_exclusive(part.kind) and not state.members)):
+        return replace(part, blocked=SERVER_AWAY)
     if why := _standstill(part.kind, here, state):
         part = replace(part, blocked=why)
         # Those whom the change went on without may live with this very view.
@@ -467,6 +586,12 @@ def _standstill(kind: GroupKind, here: Iterable[MemberId], state: LivingState) -
     return "" if found is None or found.lives else found.why
 
 
+def _cannot_live(step: NextView) -> bool:
+    """With these members and attributes no view after it could live, not even of all of them."""
+    state = LivingState(0, rule_members(step.view))
+    return bool(_standstill(step.kind, step.view.ids, state))
+
+
 def _may_have_lived(state: LivingState) -> bool:
     """Here, or with others."""
     return bool(state.members or state.attempts)
@@ -489,7 +614,9 @@ def _after(view: AgreedView, change: GroupChange, pid: Pid) -> tuple[AgreedView,
         case GroupVerb.CREATE:
             return view, "NameTaken"
         case GroupVerb.JOIN:
-            new = sorted(set(members).difference(inside_now))
+            here = {each.endpoint: each.stamp for each in view.ids}
+            last = {each.endpoint: each for each in sorted(members)}
+            new = [each for who, each in last.items() if who not in here or here[who] < each.stamp]
             if len(view.members) + len(new) > MEMBERS_MAX:
                 return view, "TooLarge"
             return (_with_members(view, new, change.data, pid) if new else view), ""
@@ -503,13 +630,20 @@ def _after(view: AgreedView, change: GroupChange, pid: Pid) -> tuple[AgreedView,
             if len(inside_now) < len(members):
                 return view, "NotMember"
             return _with_attributes(view, members, change.data), ""
+        case GroupVerb.ORDER:
+            return view, ""  # of groups as a whole: `_ordered`
 
 
 def _with_members(view: AgreedView, new: list[MemberId], attributes: bytes, pid: Pid) -> AgreedView:
-    """Joiners go last, those of one view in the order of their ids (V-094)."""
+    """Joiners go last, those of one view in the order of their ids (V-094). An endpoint that joins again
+    before its last stay has ended here ends it: programs know members by endpoint."""
     number = view.number + 1
+    again = {each.endpoint for each in new}
+    ended = tuple([each for each in view.ids if each.endpoint in again])
+    stay = [each for each in view.members if each.id not in ended]
     joined = [AgreedMember(each, number, attributes) for each in new]
-    return AgreedView(number, 0, pid, (*view.members, *joined), tuple(new), attributes=view.attributes)
+    members = (*stay, *joined)
+    return AgreedView(number, 0, pid, members, tuple(new), failed=ended, attributes=view.attributes)
 
 
 def _without(view: AgreedView, gone: Iterable[MemberId], pid: Pid, *, are_failed: bool) -> AgreedView:
@@ -555,24 +689,12 @@ def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:
         return None
 
 
-def has_rule(kind: GroupKind) -> bool:
-    """Is there a side that does not live?"""
-    return kind.survive not in ("", "any")
-
-
 def rule_members(view: AgreedView) -> RuleMembers:
     return tuple([RuleMember(each.id, rule_attributes(each.attributes)) for each in view.members])
 
 
 def rule_attributes(data: bytes) -> tuple[tuple[str, str], ...]:
-    """Attributes that are a map of texts can be asked for in rules; others cannot."""
-    try:
-        return tuple(sorted(_decode_attributes(data).items())) if data else ()
-    except MsgspecError:
-        return ()
-
-
-_decode_attributes: Final = Decoder(dict[str, str]).decode
+    return member_sheet(data).properties
 
 
 def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
@@ -604,7 +726,7 @@ def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
     if one.living == other.living or one.kind != other.kind:
         return other
     living = united_state((one.living, other.living))
-    blocked = MET if _is_exclusive(one.kind) else _standstill(one.kind, one.view.ids, living)
+    blocked = MET if is_exclusive(one.kind) else _standstill(one.kind, one.view.ids, living)
     return replace(other, living=living, blocked=blocked)
 
 
@@ -613,12 +735,7 @@ def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGrou
     living = united_state((part.living, *[each.living for each in emptied if each.kind == part.kind]))
     if living == part.living:
         return part
-    return replace(part, living=living, blocked=MET if _is_exclusive(part.kind) else part.blocked)
-
-
-def _is_exclusive(kind: GroupKind) -> bool:
-    rules = rules_of(kind)
-    return rules is not None and rules[0].exclusive == "yes"
+    return replace(part, living=living, blocked=MET if is_exclusive(part.kind) else part.blocked)
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
@@ -640,21 +757,23 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     has_merged = one.view.pid == pid and bool(one.view.parts)  # a third part: one new view, of all of them
     views = past.views[:-1] if has_merged else past.views
     view, living = united(one.view, other.view, pid), united_state((one.living, other.living))
-    if _is_exclusive(one.kind):
+    if is_exclusive(one.kind):
         blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
     else:
         blocked = _standstill(one.kind, view.ids, living)
     return replace(past, views=(*views, view)[-VIEWS_KEPT:], living=living, blocked=blocked)
 
 
-def _with_past(part: AgreedGroup, others: Iterable[AgreedGroup]) -> AgreedGroup:
+def _with_past(part: AgreedGroup, others: Sequence[AgreedGroup]) -> AgreedGroup:
     """Its views and outcomes, and those of others: history branches, and meets again (V-096)."""
+    if not others:
+        return part
     views, outcomes = part.views[:-1], part.outcomes
     for other in others:
         views += tuple([each for each in other.views if each not in part.views])
         outcomes += tuple([each for each in other.outcomes if each not in part.outcomes])
     by_number = sorted(views, key=lambda view: (view.number, view.revision, str(view.pid)))
-    in_order = sorted(outcomes, key=lambda outcome: outcome.request) if others else outcomes
+    in_order = sorted(outcomes, key=lambda outcome: outcome.request)
     return replace(
         part,
         views=(*by_number, part.view)[-VIEWS_KEPT:],

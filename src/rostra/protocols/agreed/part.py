@@ -1,5 +1,6 @@
-"""What a server keeps of its part in a set, beside what it agrees on: hosts below, and their requests."""
+"""Soft state of one server for one set: the hosts below, the last view sent to each, and queued requests."""
 
+from collections import deque
 from typing import Final
 
 from msgspec import Struct, field
@@ -10,6 +11,8 @@ from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.groups import GroupTable
+from rostra.protocols.agreed.lease import SetLease
+from rostra.protocols.agreed.observed import ShownGroups
 
 HELD_MAX: Final = 2**61
 """Of the numbers that a host says a group has come to. A message can have twice as much."""
@@ -40,9 +43,16 @@ class CoreSet:
         self.core = core
         self.is_parent = is_parent  # of the others: the hosts are theirs to look after
         self.told: dict[Group, ToldGroup] = {}
+        self.handing: set[Group] = set()  # groups that are about to go to another set
         self.asked: dict[str, MemberAsked] = {}  # by request: what a host waits for
         self.form_until = form_until  # until then, or until all whom we see are in our part, requests wait
         self.waiting: list[Asking] = []
+        self.behind: dict[Domain, deque[MemberAsked]] = {}  # by host: requests that wait for others of it
+        self.lease = SetLease()
+        self.ask_at: Instant = 0.0  # for confirmations
+        self.suspended: set[Group] = set()  # in doubt: hosts below were told so
+        self.ends: dict[Group, tuple[object, Instant]] = {}  # of groups whose rule is exclusive; and why then
+        self.shown: ShownGroups = {}  # to observers
 
     @property
     def table(self) -> GroupTable:

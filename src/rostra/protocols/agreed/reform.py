@@ -1,8 +1,9 @@
-"""Parts of a set become one again, and servers that started find each other (V-103 to V-106).
+"""Merging the partitions of a set of servers (V-103 to V-106). The most senior server of each part probes the
+other; the senior one of the two coordinates the merge, a commit across both parts.
 
     a, b, c start, or a cut between {a b} and {c} heals:
 
-    a ── SetProbe ──▶ c          the speakers, of rank 0, see each other
+    a ── SetProbe ▶ c         the speakers, of rank 0, see each other
     a ◀── Offer ── c          c is junior: it starts nothing more, and sends what its groups are
     a ── Initiate ─▶ b c      a merge is a change like others, with three differences:
     a ◀── Ack ── b, c         its electorate are the servers of both parts, it follows the last commit of
@@ -12,7 +13,7 @@ An acknowledgement is a lock here too, on the server's own base: within each par
 committed on that base, the merge or another, and the argument at the head of `core.py` holds for each part by
 itself. A server acknowledges if it stands where the merge says and is linked to all of both parts.
 
-A merge that loses anybody is called off (`Yield`), unless one of its servers has committed it: then the
+A merge that loses a server is called off (`Yield`), unless one of its servers has committed it: then the
 election commits it everywhere. So a cut in the middle leaves parts as they were, and never a view of servers
 that were only hoped for. After `probe_s` the speakers try again.
 
@@ -20,7 +21,7 @@ Where we differ from the paper, and why:
 
 - The spec counts a merge that was interrupted among changes to be completed by three phases. Ours is not
   repeated after an election: with a server lost, the parts may not be linked any more, and a merge is seen
-  from the links again. A request that is lost would be a broken promise; a merge is nobody's request.
+  from the links again. A lost request would be a broken promise; a merge was not requested.
 - `SetProbe` goes over links as soon as they come up, and not to a multicast address after a wait.
 - A server that was alone since it started goes last, as one that joins (V-094); servers that start together
   are founders, in the order of the configuration.
@@ -116,7 +117,7 @@ class Reforming(SetContext):
         return sorted(self.state.linked.difference([each.server for each in self.state.view.servers]))
 
     def _is_whole(self, *parts: SetPart) -> bool:
-        """Could we merge with these: do we see all of them, and our own part, and nobody accuses anybody?"""
+        """Could we merge with these: do we see all of them, and our own part, and none accuses another?"""
         state = self.state
         servers = [each for part in (state.part, *parts) for each in part.view.servers]
         return (
@@ -205,7 +206,7 @@ class Reforming(SetContext):
     # Speakers
 
     def _probe(self, only: Domain | None = None) -> None:
-        """Whoever is linked to us and not in our view. Only a speaker answers."""
+        """Servers that are linked to us and not in our view. Only a speaker answers."""
         state = self.state
         if self._speaks and isinstance(state.phase, Idle) and self._is_whole():
             for each in self._outsiders():

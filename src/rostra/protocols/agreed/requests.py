@@ -3,6 +3,9 @@
 request       answer            items that follow
 JoinAgreed    Done, Denied      MemberView, then MemberView and MemberBlocked in order; Excluded at the end
 LeaveAgreed   Done, Denied
+
+With ``delivery="fifo"`` also Delivered and Gap, in the same order; Credit and Sent; and Parted, when the
+leave is over.
 """
 
 from typing import Annotated, Final
@@ -10,6 +13,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from rostra.errors import BadInput
+from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind
 from rostra.names import Endpoint, Group
 from rostra.names.checks import check_text
@@ -34,6 +38,8 @@ class JoinAgreed(Request, frozen=True, tag=32):
     survive: Annotated[str, check_rule] = ""
     create: bool = True  # False: only if it exists
     meta: bytes = b""
+    role: Role = Role.BOTH  # if it is spoken in
+    slow: Slow = Slow.THROTTLE
 
 
 class LeaveAgreed(Request, frozen=True, tag=33):

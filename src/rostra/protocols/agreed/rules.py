@@ -1,4 +1,4 @@
-"""Which side of a partition goes on, and which sides may unite: a group's two rules (V-098).
+"""Survival and merge rules of a group: which side of a partition goes on, and which sides may unite (V-098).
 
     survive="any"        every side goes on (the paper's default)
     survive="majority"   more than half, or half with the most senior
@@ -33,6 +33,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
@@ -43,6 +44,7 @@ from rostra.protocols.agreed.changes import MemberId, Number
 
 RULE_LENGTH_MAX: Final = 1_024
 RULE_DEPTH_MAX: Final = 32
+RULES_REMEMBERED: Final = 256
 ATTEMPTS_MAX: Final = 256
 """Views that were acknowledged and not heard of again. With more, nobody lives until some are united."""
 
@@ -297,7 +299,7 @@ class LivingChain(Struct, frozen=True):
     members: tuple[MemberId, ...]
 
     def advanced(self, follows: int, members: tuple[MemberId, ...]) -> "LivingChain | None":
-        """The next living view, for who knew of the last one: compare and set. None: somebody was first."""
+        """The next living view, for who knew of the last one: compare and set. None: another was first."""
         return LivingChain(self.fence + 1, members) if follows == self.fence else None
 
 
@@ -334,12 +336,6 @@ def stands(now: float, standing: Standing, judged: Verdict, fence: int, *, settl
     return Living(fence)
 
 
-def lease_is_safe(*, doubt_after_s: float, down_after_s: float, heartbeat_interval_s: float) -> bool:
-    """A server that has not heard enough of its set for `doubt_after_s` blocks its members. Is that before
-    any other server can have given it up? As `ElectionConfig.doubt_after_s` is for replicas."""
-    return 0 < doubt_after_s < down_after_s - heartbeat_interval_s
-
-
 # Reading rules
 
 _TOKEN: Final = re.compile(
@@ -347,6 +343,7 @@ _TOKEN: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=RULES_REMEMBERED)
 def parse_rule(text: str) -> Rule:
     """Points at the place if it cannot be read."""
     if len(text) > RULE_LENGTH_MAX:

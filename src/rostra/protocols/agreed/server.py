@@ -23,10 +23,11 @@ waits a moment for the hosts below it; it goes on with their members alone, and 
 **A neighbour is trusted about the hosts behind it only** (C-125): requests come from the side of the host
 that they name, and answers and views from that of the core-set.
 
-Where we differ from the paper, and why: the core-set is the set of the group's scope, and does not move with
-its members. A move is an agreement of two sets; a program that wants a smaller set says a smaller scope.
+Here the core-set of a group is the set of its scope. For groups without a rule for partitions it follows
+their members: `moving.py`.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
@@ -43,6 +44,7 @@ from rostra.core.effects import (
     LinkUp,
     Noted,
     Received,
+    Secure,
     Send,
     SetTimer,
     TimerFired,
@@ -50,14 +52,20 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BY_CODE, NotAllowed, TooLarge, Unreachable
-from rostra.groups.kinds import GroupKind
+from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
+from rostra.protocols.agreed import ordering
 from rostra.protocols.agreed.branch import (
     BranchCut,
     BranchLost,
+    ConfirmAsked,
+    HolderAsked,
     HoldingsAsked,
     HostHolds,
     HostQuestion,
+    LeaseAsked,
+    LeaseConfirmed,
+    LeaseGiven,
     MemberAnswer,
     MemberAsked,
     ViewId,
@@ -74,27 +82,31 @@ from rostra.protocols.agreed.changes import (
 )
 from rostra.protocols.agreed.config import (
     FORM_S,
+    HOST_GROUPS_MAX,
+    HOST_QUEUE_MAX,
+    HOST_WAITING_MAX,
     LOSS_AFTER_S,
     QUEUE_MAX,
     RESTORE_S,
-    START_S,
     TELL_AGAIN_S,
     AgreedConfig,
 )
 from rostra.protocols.agreed.core import SetCore
-from rostra.protocols.agreed.differences import base_of, hosts_of, ids_of, path_from, view_message
-from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
+from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
+from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, Outcome, is_possible
-from rostra.protocols.agreed.living import is_exclusive
+from rostra.protocols.agreed.groups import Outcome, is_possible
+from rostra.protocols.agreed.holdings import Holdings
+from rostra.protocols.agreed.keep import SetKeeper
+from rostra.protocols.agreed.lease import ALARM
+from rostra.protocols.agreed.living import is_exclusive, is_primary
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
-from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, is_reachable, let_wait
-from rostra.protocols.agreed.rules import LivingState, RuleMember
-from rostra.protocols.agreed.state import Coordinating, alone
-from rostra.protocols.claims.server import CLAIM_SERVER
+from rostra.protocols.agreed.observed import SetIsolated, agreed_views
+from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, is_reachable, let_wait
+from rostra.protocols.agreed.state import Idle, alone
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
-from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.routing import OUTSIDE
 
@@ -112,41 +124,43 @@ DEPARTED_MAX: Final = 4_096
 """Members that left of which a server remembers it: longer than their joins can be under way."""
 
 
-class AgreedServer(Service):
+class AgreedServer(Holdings, Service):
     name = AGREED_SERVER
     takes = (
         *(MemberAsked, MemberAnswer, HostHolds, ViewTold, ViewTaken, BranchLost, BranchCut, HoldingsAsked),
+        *(HolderAsked, GroupOrdered),
+        *(LeaseAsked, LeaseGiven, ConfirmAsked, LeaseConfirmed),
         *(*get_args(AnySetMessage), SyncDone, LinkUp, LinkDown, LinkMoved),
     )
 
-    def __init__(self, domain: Domain, registry: Registry, config: AgreedConfig | None = None) -> None:
-        self.domain = domain
-        self._fences = FenceRecord(registry.own)
-        self.sets: dict[Domain, CoreSet] = {}
-        self.restoring: dict[Group, Restoring] = {}
+    def __init__(
+        self,
+        domain: Domain,
+        registry: Registry,
+        config: AgreedConfig | None = None,
+        *,
+        is_replica: bool = False,
+        has_parent: bool = True,
+    ) -> None:
+        self._has_parent = has_parent
+        self._records = registry.own
+        self._keeper = SetKeeper(domain, registry.own)
+        self._is_replica = is_replica
+        super().__init__(domain, FenceRecord(registry.own), config or AgreedConfig())
         self._above = None if domain == ROOT else parent(domain)
-        self._config = config or AgreedConfig()
-        self._began_at: Instant | None = None
-        self._now: Instant = 0.0  # of this step
-        self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
-        self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
-        self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
         self._orphans: dict[MemberId, None] = {}  # their host was lost before their join was done
-        self._carried: set[Domain] = set()  # children for which something was passed on to our parent
-        self._lost: list[Domain] = []  # branches whose members are to be removed, gathered for one change
-        self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
+        self._lost: dict[Domain, Instant] = {}  # branches whose members are to be removed; not before this
         self._timers: set[TimerKey] = set()  # that run
-
-    @property
-    def _neighbours(self) -> Neighbours:
-        return self.stack[SERVER].neighbours
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
         self._now = now
+        written = self._records.version
         if self._began_at is None:
             self._began_at = now
             self._fences.begin()
+            self._recover(now, out)
+        self._mind_leases(now, out)
         match event:
             case Received(sender, SyncDone()):
                 self._synced.add(sender)
@@ -156,11 +170,17 @@ class AgreedServer(Service):
             case Received(sender, message):
                 relation = self._neighbours.up.get(sender)
                 if relation is None:
-                    return [_ignored(message, "sender is not connected")]
-                if isinstance(message, SetMessage):
+                    out.append(_ignored(message, "sender is not connected"))
+                elif isinstance(message, LeaseAsked | LeaseGiven | ConfirmAsked | LeaseConfirmed):
+                    self._of_lease(now, sender, message, out)
+                elif isinstance(message, SetMessage):
                     self._of_set(now, sender, message, out)
                 else:
                     self._received(now, sender, relation, message, out)
+            case TimerFired(timer) if timer == ALARM:
+                pass  # done above
+            case GroupOrdered(group, change):
+                ordering.order(self, now, group, change, out)
             case TimerFired(timer) if timer[1] in self.sets:
                 core = self.sets[Domain(str(timer[1]))]
                 self._perform(core, core.core.step(now, event), out)
@@ -168,12 +188,13 @@ class AgreedServer(Service):
                 self._timers.discard(timer)
                 if timer == TELL_AGAIN:
                     self._tell_again(out)
+                    self._seek(out)
                 elif timer == LOST:
                     self._branches_lost(now, out)
                 else:
                     self._restore_ready(now, out)
-            case LinkDown(peer):
-                self._link_down(peer, out)
+            case LinkDown(peer, because):
+                self._link_down(now, peer, out, is_silent=because.what == "silent")
                 self._link_of_set(now, peer, event, out)
             case LinkUp(peer) | LinkMoved(peer):
                 self._synced.discard(peer)
@@ -185,12 +206,52 @@ class AgreedServer(Service):
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
         for core in list(self.sets.values()):
+            self._let_others_follow(now, core, out)
             if core.waiting and core.is_formed(now):
                 waiting, core.waiting = core.waiting, []
                 for message in waiting:
                     self._take(now, core, message, out)
+        self._mind_leases(now, out)
+        self._renew_leases(now, out)
         self._set_timers(now, out)
-        return out
+        return self._after_secured(written, out)
+
+    def _recover(self, now: Instant, out: list[Effect]) -> None:
+        """Our parts in sets, as this server left them before it ended, or the replica that led before us."""
+        for name, state in self._keeper.recovered().items():
+            core = self._new_part(now, SetCore(name, state, self._config))
+            core.core.leases.floor = now + self._config.doubt_after_s
+            core.lease.committed(state.base)
+            if not core.is_parent:
+                members = [id for known in state.table.groups.values() for id in known.view.ids]
+                for below in {hop for id in members if (hop := self._hop(id)) is not None}:
+                    self._lost[below] = now + RESTORE_S
+            if state.phase != Idle():
+                self._perform(core, core.core.step(now, TimerFired(core.core.timer)), out)
+            for each in () if self._is_replica else state.electorate:
+                if each != state.me:  # they have given us up, as of a link that is down
+                    down = LinkDown(each.server, Because(self.domain, each.server, "restarted"))
+                    self._perform(core, core.core.step(now, down), out)
+
+    def _hop(self, member: MemberId) -> Domain | None:
+        """The child towards its host, if that is below us."""
+        host = host_of(member.endpoint)
+        return self._neighbours.next_hop(host) if inside(self.domain, host) else None
+
+    def _keep(self, core: CoreSet) -> None:
+        name, state = core.core.set, core.core.state
+        if self._is_replica or name in self._keeper or state.tried or state.table.has_rules:
+            self._keeper.keep(name, state)
+
+    def _after_secured(self, since: int, out: list[Effect]) -> list[Effect]:
+        """All records of this step are written first, in the order of their versions: what is sent rests on
+        all of them."""
+        records = self._keeper.secured(since)
+        if not out and not any(each.record.version > since for each in records):
+            return out
+        others = [each for each in out if type(each) is Secure and each.record.version > since]
+        by_version = {each.record.version: each for each in (*records, *others)}
+        return [*[by_version[version] for version in sorted(by_version)], *out]
 
     def _received(
         self, now: Instant, sender: Domain, relation: Relation, message: object, out: list[Effect]
@@ -205,25 +266,27 @@ class AgreedServer(Service):
                     out.append(_ignored(message, "a member of another host"))
                 elif isinstance(message, HostHolds) and not is_reachable(message):
                     out.append(_ignored(message, "numbers that no group comes to"))
+                elif isinstance(message, MemberAsked) and not members:
+                    out.append(_ignored(message, "a change of nobody"))
                 elif not is_possible(message.group_kind):
                     out.append(_ignored(message, "no kind of an agreed group"))
-                elif not self._agrees_on(group):
+                elif self._goes_up(message):
                     self._pass_up(sender, message, out)
                 else:
                     self._arrived(now, message, out)
             case ViewTaken(group, host):
                 if not self._may_ask(sender, relation, group, host):
                     out.append(_ignored(message, OUTSIDE))
-                elif not self._agrees_on(group):
+                elif self._goes_up(message):
                     self._pass_up(sender, message, out)
-                elif group.scope in self.sets:
-                    self._taken(self.sets[group.scope], message, out)
+                elif (core := self.sets.get(self._own_set(group))) is not None:
+                    self._taken(core, message, out)
             case MemberAnswer(group, question):
                 if self._is_from_core(relation, group):
                     self._pass_down(question.host, message, out)
                 else:
                     out.append(_ignored(message, OUTSIDE))
-            case ViewTold(group):
+            case ViewTold(group) | HolderAsked(group):
                 if self._is_from_core(relation, group):
                     self._spread(message, out)
                 else:
@@ -232,7 +295,7 @@ class AgreedServer(Service):
                 if relation is not Relation.CHILD or not inside(sender, domain):
                     out.append(_ignored(message, OUTSIDE))
                 else:
-                    self._branch_lost(domain)
+                    self._branch_lost(domain, now + self._config.doubt_after_s)
                     self._pass_up(sender, message, out)
             case BranchCut(domain) | HoldingsAsked(domain):
                 if relation is not Relation.PARENT or not inside(domain, self.domain):
@@ -263,26 +326,36 @@ class AgreedServer(Service):
             out.append(_ignored(message, "hosts below may still say what they hold"))
         else:
             core = self._part_in(now, message.set, out)
-            self._perform(core, core.core.step(now, Received(sender, message)), out)
+            if (busy := self._must_refuse(now, core, sender, message)) is not None:
+                out.append(Send(sender, busy))
+            else:
+                self._perform(core, core.core.step(now, Received(sender, message)), out)
 
     def _is_starting(self, now: Instant) -> bool:
-        return self._began_at is None or now < self._began_at + START_S
+        return self._began_at is None or now < self._began_at + self._config.start_s
 
     def _part_in(self, now: Instant, name: Domain, out: list[Effect]) -> CoreSet:
         """Our part in a set: from now on, if we had none."""
         if name not in self.sets:
             me = ServerId(self.domain, self.stack[SERVER].incarnation)
             is_lone = name == self.domain and self._neighbours.cluster
-            is_parent = name == self.domain and not is_lone
             core = SetCore(name, alone(me, parent=name == self.domain), self._config)
-            self.sets[name] = CoreSet(core, is_parent=is_parent, form_until=now + FORM_S)
+            self._new_part(now, core)
             if not is_lone:
-                for group in sorted([group for group in self.restoring if group.scope == name]):
+                for group in sorted([each for each in self.restoring if self._own_set(each) == name]):
                     self._restore(now, group, self.restoring.pop(group), out)
                 for peer in sorted(self._neighbours.up):
                     if self._set_of(peer) == name:
                         self._perform(self.sets[name], core.step(now, LinkUp(peer, 0)), out)
         return self.sets[name]
+
+    def _new_part(self, now: Instant, core: SetCore) -> CoreSet:
+        is_parent = core.set == self.domain and not self._neighbours.cluster
+        self.sets[core.set] = CoreSet(core, is_parent=is_parent, form_until=now + FORM_S)
+        return self.sets[core.set]
+
+    def _goes_up(self, message: Asking | ViewTaken) -> bool:
+        return not self._agrees_on(message.group)
 
     def _agrees_on(self, group: Group) -> bool:
         """Of the servers above a host below us, are we the one in the core-set of the group?"""
@@ -326,7 +399,7 @@ class AgreedServer(Service):
         else:
             out.append(Send(hop, message))
 
-    def _spread(self, told: ViewTold, out: list[Effect]) -> None:
+    def _spread(self, told: ViewTold | HolderAsked, out: list[Effect]) -> None:
         """To each child with some of these hosts below it, once."""
         ways: dict[Domain, list[Domain]] = {}
         for host in told.hosts:
@@ -348,40 +421,44 @@ class AgreedServer(Service):
 
     # Branches that are lost
 
-    def _link_down(self, peer: Domain, out: list[Effect]) -> None:
+    def _link_down(self, now: Instant, peer: Domain, out: list[Effect], *, is_silent: bool) -> None:
+        """A neighbour that was silent for so long lives by no word of ours any more."""
         self._synced.discard(peer)
+        lent_until = self._lent.pop(peer, now)
+        if not is_silent:
+            for core in self.sets.values():
+                core.core.leases.lost(now, peer, self._config.doubt_after_s)
         parent = self._neighbours.parent
         if peer == parent:
+            self._branch_lease.lapse()
             self._send_down(BranchCut(self.domain), out)
         elif self._neighbours.relation(peer) is Relation.CHILD:
-            self._branch_lost(peer)
+            self._branch_lost(peer, now if is_silent else lent_until)
             if peer in self._carried:
                 self._carried.discard(peer)
                 if parent in self._neighbours.up:
                     out.append(Send(parent, BranchLost(peer)))
 
-    def _ordinary(self) -> list[CoreSet]:
-        """Our parts in sets for which we look after hosts."""
-        return [core for core in self.sets.values() if not core.is_parent]
-
     def _forget_holding(self, domain: Domain) -> None:
         """Of hosts in a branch that is lost, or of which the link is new."""
         for host in [host for host in self._holding if inside(domain, host)]:
             del self._holding[host]
+        self._said = {(host, group) for host, group in self._said if not inside(domain, host)}
         for core in self._ordinary():
             for request, asked in list(core.asked.items()):
                 if inside(domain, asked.question.host):
                     del core.asked[request]
+            for host in [host for host in core.behind if inside(domain, host)]:
+                del core.behind[host]
 
-    def _branch_lost(self, domain: Domain) -> None:
+    def _branch_lost(self, domain: Domain, lent_until: Instant) -> None:
+        """Its members are removed when they live by no lease any more."""
         self._forget_requests(domain)
         self._forget_holding(domain)
         for core in self._ordinary():
             views = [each.view for each in core.table.groups.values()]
-            if domain not in self._lost and any(
-                inside(domain, id.endpoint) for view in views for id in view.ids
-            ):
-                self._lost.append(domain)
+            if any(inside(domain, id.endpoint) for view in views for id in view.ids):
+                self._lost[domain] = max(lent_until, self._lost.get(domain, lent_until))
             for told in core.told.values():
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
@@ -402,7 +479,9 @@ class AgreedServer(Service):
     def _branches_lost(self, now: Instant, out: list[Effect]) -> None:
         """All members below them failed, in every group that we agree on (V-018, V-064); but not those of a
         host that is back already."""
-        lost, self._lost = tuple(self._lost), []
+        lost = [domain for domain, lent_until in self._lost.items() if lent_until <= now]
+        for domain in lost:
+            del self._lost[domain]
         for core in self._ordinary():
             for group in sorted(core.table.groups):
                 ids = core.table.groups[group].view.ids
@@ -427,40 +506,26 @@ class AgreedServer(Service):
                 change = GroupChange(group, GroupVerb.ATTRIBUTES, (), request, data=known.view.attributes)
                 self._propose(self._now, core, change, out)
 
-    def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
-        """A request of this host was done. It says nothing of others there: they may have died with the agent
-        that was there before, and wait in `_lost`."""
-        listed = frozenset(ids_of(core.table.get(asked.group)))
-        held = self._holding.setdefault(asked.question.host, {}).setdefault(asked.group, {})
-        for each in asked.members:
-            if each.id in listed and each.id not in self._departed:
-                held[each.id] = each.attributes
-
-    def _excuse(self, core: CoreSet, out: list[Effect]) -> None:
-        """Members of our hosts that are dead, and yet in a view or asked for by a rule, are removed; again
-        after a merge with a part that did not know."""
-        for group in sorted(core.table.groups):
-            known = core.table.groups[group]
-            counted = [known.living.members, *[each.members for each in known.living.attempts]]
-            ids = {*known.view.ids, *[each.id for members in counted for each in members]}
-            if dead := tuple(sorted([id for id in ids if self._has_gone(id, group)])):
-                named = f"{core.core.state.view.pid} {dead[0].stamp[0]}:{dead[-1].stamp[1]}"
-                change = GroupChange(group, GroupVerb.FAIL, dead, f"dead {self.domain} {named}")
-                self._propose(self._now, core, change, out)
-
     # Requests, at the core-set
 
     def _arrived(self, now: Instant, message: Asking, out: list[Effect]) -> None:
+        group, host = message.group, message.question.host
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
-            held = {each.id: each.attributes for each in message.members}
-            self._holding.setdefault(message.question.host, {})[message.group] = held
+            groups, known = self._holding.setdefault(host, {}), self.sets.get(group.scope)
+            if group not in groups and len(groups) >= HOST_GROUPS_MAX:
+                out.append(_ignored(message, "too many groups of one host"))
+                return
+            if not message.members and (known is None or known.table.get(group) is None):
+                self._answer(message.question, group, "", "", out)  # a group of nobody is none
+                return
+            groups[group] = {each.id: each.attributes for each in message.members}
         for id in [id for id in self._orphans if host_of(id.endpoint) == message.question.host]:
             del self._orphans[id]
         if self._must_restore(now, message):
             self._wait_for_hosts(message, out)
             self._restore_ready(now, out)
             return
-        core = self._part_in(now, message.group.scope, out)
+        core = self._part_in(now, self._own_set(message.group), out)
         if core.is_formed(now):
             self._take(now, core, message, out)
         else:
@@ -475,8 +540,21 @@ class AgreedServer(Service):
     def _asked(self, now: Instant, core: CoreSet, message: MemberAsked, out: list[Effect]) -> None:
         group, kind = message.group, message.group_kind
         known = core.table.get(group)
-        if known is not None and known.view.members and known.kind != kind:
-            why = f"{group} is {known.kind}; join it so"
+        if why := ordering.why_not_join(message, known):
+            return self._answer(message.question, group, NotAllowed.code, why, out)
+        host, waits = message.question.host, core.behind.get(message.question.host)
+        of_host = sum(each.question.host == host for each in core.asked.values())
+        if of_host >= HOST_QUEUE_MAX and str(message.question) not in core.asked:
+            waits = core.behind.setdefault(host, deque())
+            if message not in waits and len(waits) < HOST_WAITING_MAX:
+                return waits.append(message)
+            return out.append(_ignored(message, "too many requests of its host wait"))
+        groups = self._holding.get(host, {})
+        if message.verb is GroupVerb.JOIN and group not in groups and len(groups) >= HOST_GROUPS_MAX:
+            why = f"{host} is in {HOST_GROUPS_MAX} agreed groups"
+            return self._answer(message.question, group, TooLarge.code, why, out)
+        if is_primary(kind) and not self._has_parent and group.scope != self.domain:
+            why = f'{group.scope} has no server, which survive="primary" asks; choose survive="majority"'
             return self._answer(message.question, group, NotAllowed.code, why, out)
         if len(core.core.state.queue) >= QUEUE_MAX:
             return out.append(_ignored(message, "too many changes wait"))
@@ -485,17 +563,29 @@ class AgreedServer(Service):
         ids = tuple([each.id for each in message.members])
         if message.verb is GroupVerb.JOIN:
             meta = message.members[0].attributes if message.members else b""
-            floor = self._fences.floor
-            change = GroupChange(group, GroupVerb.JOIN, ids, request, data=meta, kind=kind, fence=floor)
+            floor = max(self._fences.floor, core.table.forgotten)
+            made = self._kind_made(core, group, kind)
+            change = GroupChange(group, GroupVerb.JOIN, ids, request, data=meta, kind=made, fence=floor)
         else:
             for id in ids:
                 self._held(id, group).pop(id, None)
                 self._departed[id] = None
+            if group in groups and not groups[group]:
+                del groups[group]
             for id in list(self._departed)[:-DEPARTED_MAX]:
                 del self._departed[id]
             ranks = [] if known is None else [known.view.rank(each) or 0 for each in ids]
             change = GroupChange(group, message.verb, ids, request, min(ranks, default=0))
         return self._propose(now, core, change, out)
+
+    def _let_others_follow(self, now: Instant, core: CoreSet, out: list[Effect]) -> None:
+        """Requests that waited for others of their host."""
+        for host, waits in list(core.behind.items()):
+            of_host = sum(each.question.host == host for each in core.asked.values())
+            for _ in range(min(len(waits), HOST_QUEUE_MAX - of_host)):
+                self._asked(now, core, waits.popleft(), out)
+            if not waits:
+                del core.behind[host]
 
     def _propose(self, now: Instant, core: CoreSet, change: AnyChange, out: list[Effect]) -> None:
         self._propose_all(now, core, [change], out)
@@ -514,22 +604,28 @@ class AgreedServer(Service):
     def _perform(self, core: CoreSet, effects: Iterable[Effect], out: list[Effect]) -> None:
         """What the core orders. Several changes may be committed at once. What we propose on account of them
         comes after all effects, the last of which may end a timer."""
+        self._keep(core)
+        if core.table.forgotten:
+            out.append(self._fences.reserve(core.table.forgotten))
         changed: set[Group] = set()
         merges: list[SetCommitted] = []
         for effect in effects:
             if isinstance(effect, SetCommitted):
+                core.lease.committed(effect.record.proposal.pid)
+                out += agreed_views(core.core.set, effect, core.shown)
                 self._committed(core, effect, out)
                 changed.update([outcome.group for outcome in effect.outcomes])
                 if isinstance(effect.record.proposal.change, PartsMerged):
                     merges.append(effect)
             elif isinstance(effect, ServerIsolated):
+                out.append(SetIsolated(core.core.set, effect.server, effect.why))
                 out.append(Noted("server isolated", f"{effect.server} of set({core.core.set}): {effect.why}"))
             else:
                 out.append(effect)
         for merge in merges:
             self._confirm(core, merge, out)
             self._excuse(core, out)
-        for group in sorted(changed) if not core.is_parent else ():
+        for group in ordering.first_over(core.table, changed) if not core.is_parent else ():
             self._changed(core, group, out)
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
@@ -542,7 +638,7 @@ class AgreedServer(Service):
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
-        if known is None:
+        if known is None or ordering.is_over_now(core, group, self._holding, out):
             return
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
@@ -565,16 +661,19 @@ class AgreedServer(Service):
 
     def _tell(self, core: CoreSet, group: Group, hosts: Iterable[Domain], out: list[Effect]) -> None:
         """The present view, to these hosts below us, and those on the way to it: to each as a difference from
-        what it has."""
+        what it has. A host that is back while its members are being removed waits for what comes of that."""
         known = core.table.get(group)
         if known is None:
             return
-        if is_exclusive(known.kind):
+        doubt = self._doubt(self._now, core, group)
+        if is_exclusive(known.kind) and not doubt:
             out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
         by_base: dict[ViewId | None, list[Domain]] = {}
+        going = self._proposed(core, group, GroupVerb.FAIL)
+        away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
         for host in hosts:
-            if inside(self.domain, host):
+            if inside(self.domain, host) and host not in away:
                 base = base_of(known, told.ids.get(host))
                 by_base.setdefault(None if base is None else base.id, []).append(host)
                 told.ids[host] = known.view.id
@@ -582,7 +681,7 @@ class AgreedServer(Service):
         for id, those in by_base.items():
             base = base_of(known, id)
             for view in path_from(known, base):
-                self._spread(view_message(group, known, view, base, tuple(sorted(those))), out)
+                self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt), out)
                 base = view
 
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:
@@ -604,140 +703,12 @@ class AgreedServer(Service):
                     told.ids.pop(host, None)
                 self._tell(core, group, again, out)
 
-    # What hosts hold
-
-    def _reconcile(self, now: Instant, core: CoreSet, message: HostHolds, out: list[Effect]) -> None:
-        """What a host has, and what the group has of it: members that were given up come back, last; those
-        that went meanwhile are lost."""
-        group, host = message.group, message.question.host
-        told = core.told.setdefault(group, ToldGroup())
-        if message.id is not None:
-            told.ids[host] = message.id
-        held = self._holding.get(host, {}).get(group, {})
-        listed = [each for each in ids_of(core.table.get(group)) if host_of(each.endpoint) == host]
-        self._propose_loss(now, core, group, [each for each in listed if each not in held], out)
-        self._bring_back(now, core, group, host, message.group_kind, out)
-        self._answer(message.question, group, "", "", out)
-        if held.keys() <= set(ids_of(core.table.get(group))):
-            self._tell(core, group, [host], out)
-
-    def _has_gone(self, id: MemberId, group: Group) -> bool:
-        """Has its host said so, or all that it holds, without it? One that is about to join has not."""
-        if id in self._departed:
-            return True
-        if host_of(id.endpoint) not in self._synced or id in self._held(id, group):
-            return False
-        asked = self.sets[group.scope].asked.values()
-        return all(id != joining.id for each in asked for joining in each.members)
-
-    def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
-        return self._holding.get(host_of(id.endpoint), {}).get(group, {})
-
-    def _bring_back(
-        self, now: Instant, core: CoreSet, group: Group, host: Domain, kind: GroupKind, out: list[Effect]
-    ) -> None:
-        """Members that a host has and the group has not: they were given up, perhaps just now."""
-        known = core.table.get(group)
-        listed = frozenset(ids_of(known))
-        missing = {
-            id: meta for id, meta in self._holding.get(host, {}).get(group, {}).items() if id not in listed
-        }
-        joining = self._joining(core, group) if missing else ()
-        returning: dict[bytes, list[MemberId]] = {}
-        for id, meta in missing.items():
-            if id not in joining:
-                returning.setdefault(meta, []).append(id)
-        pid = None if known is None else known.view.pid
-        changes: list[AnyChange] = []
-        for meta, ids in returning.items():
-            first, *_ = ids = sorted(ids)
-            request = f"back {host} {first.stamp[0]}:{first.stamp[1]} {pid}"
-            changes.append(GroupChange(group, GroupVerb.JOIN, tuple(ids), request, data=meta, kind=kind))
-        self._propose_all(now, core, changes, out)
-
-    def _joining(self, core: CoreSet, group: Group) -> set[MemberId]:
-        """Those whose join we have proposed, or will when it is its turn."""
-        state = core.core.state
-        changes = [
-            *[each.change for each in state.queue],
-            *[each for where, each in self._due if where is core],
-        ]
-        if isinstance(state.phase, Coordinating):
-            changes.append(state.phase.proposal.change)
-        return {
-            id
-            for change in changes
-            if isinstance(change, GroupChange) and (change.verb, change.group) == (GroupVerb.JOIN, group)
-            for id in change.members
-        }
-
-    def _must_restore(self, now: Instant, message: Asking) -> bool:
-        """Of a group that we do not know: may hosts hold it that have not told us?"""
-        group = message.group
-        if group in self.restoring:
-            return True
-        core = self.sets.get(group.scope)
-        if group.scope != self.domain:
-            if core is not None or not self._is_starting(now):
-                return False
-            self.restoring[group] = Restoring((self._began_at or now) + START_S)
-            return True
-        if core is not None and core.table.get(group) is not None:
-            return False
-        if not isinstance(message, HostHolds) and not self._missing(group):
-            return False
-        self.restoring[group] = Restoring(now + RESTORE_S)
-        return True
-
-    def _wait_for_hosts(self, message: Asking, out: list[Effect]) -> None:
-        restoring = self.restoring[message.group]
-        if isinstance(message, HostHolds):
-            restoring.held[message.question.host] = message
-        else:
-            let_wait(message, restoring.waiting, out)
-
-    def _missing(self, group: Group) -> set[Domain]:
-        """Hosts that have members, as the claim says or other hosts do, and have not said what they hold."""
-        claim = self.stack[CLAIM_SERVER].table.get(group.name)
-        hosts = set() if claim is None else set(claim.holders)
-        if (restoring := self.restoring.get(group)) is not None:
-            for held in restoring.held.values():
-                hosts.update([host_of(each.id.endpoint) for each in held.view])
-        return hosts - self._synced
-
-    def _restore_ready(self, now: Instant, out: list[Effect]) -> None:
-        for group in sorted(self.restoring):
-            restoring = self.restoring.get(group)
-            if restoring is None:
-                continue  # restored with another group of its set
-            if now >= restoring.until or (group.scope == self.domain and not self._missing(group)):
-                self._part_in(now, group.scope, out)
-                if self.restoring.pop(group, None) is not None:
-                    self._restore(now, group, restoring, out)
-
-    def _restore(self, now: Instant, group: Group, restoring: Restoring, out: list[Effect]) -> None:
-        """As the hosts say that it is: the last view that any of them has, and what changed since."""
-        core = self.sets[group.scope]
-        held = [restoring.held[host] for host in sorted(restoring.held)]
-        last = max(held, key=lambda each: (each.id is not None, each.id), default=None)
-        if last is not None and last.id is not None and core.table.get(group) is None:
-            living = max(held, key=lambda each: each.fence)
-            fence = max(living.fence, self._fences.floor if group.scope == self.domain else 0)
-            state = LivingState(fence, tuple([RuleMember(each) for each in living.lived]))
-            view = AgreedView(*last.id, last.view)
-            core.core.restore(group, AgreedGroup((view,), kind=last.group_kind, living=state))
-            hosts = {each.question.host for each in held}
-            lost = [each for each in view.ids if host_of(each.endpoint) not in hosts]
-            self._propose_loss(now, core, group, lost, out)
-        for each in held:
-            self._reconcile(now, core, each, out)
-        self._excuse(core, out)  # hosts may have said so before we knew of the group
-        core.waiting += restoring.waiting
-
     # Timers
 
     def _set_timers(self, now: Instant, out: list[Effect]) -> None:
-        untaken = any(told.untaken for core in self.sets.values() for told in core.told.values())
+        untaken = any(told.untaken for core in self.sets.values() for told in core.told.values()) or any(
+            self._sought(core, group) for core in self._ordinary() for group in core.table.groups
+        )
         forming = [core.form_until for core in self.sets.values() if core.waiting]
         restoring = [each.until for each in self.restoring.values()]
         for timer, wanted, after_s in (

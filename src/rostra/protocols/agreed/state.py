@@ -12,6 +12,8 @@ Idle, Holding ┤                          │   ▲ ▲                        
 Idle, Holding ── SetProbe of a senior part: Offer ──▶ Offering ── the merge's Initiate: Ack ──▶ Locked
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from rostra.core.effects import Instant
@@ -35,6 +37,10 @@ from rostra.protocols.agreed.groups import CarriedGroups, GroupTable
 from rostra.protocols.agreed.messages import AgreementStatus
 
 NOBODY: frozenset[ServerId] = frozenset()
+
+PARENT_COUNT: Final = 1 << 40
+"""A server that is in two sets counts its proposals in the lower one from here: a group that moves between
+them has views of both, and no two of them have one id."""
 
 
 class Idle(Struct, frozen=True):
@@ -198,7 +204,7 @@ def founded(me: ServerId, members: SetView) -> SetState:
 def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
     """A server that started: a set of itself alone, until it meets others."""
     view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent),))
-    return SetState(me, view, slot=0, base=view.pid, count=1)
+    return SetState(me, view, slot=0, base=view.pid, count=PARENT_COUNT if parent else 1)
 
 
 def deadline(phase: Phase) -> tuple[object, ...]:

@@ -16,7 +16,9 @@ from rostra.sim.explore.election import Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
+from rostra.sim.explore.move import MoveBounds, MoveModel
 from rostra.sim.explore.reform import ReformBounds, ReformModel
+from rostra.sim.explore.registrar import RegistrarBounds, RegistrarModel
 
 MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
     kind.name: (kind, bounds)
@@ -26,6 +28,8 @@ MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
         (SetModel, SetBounds),
         (LivingModel, LivingBounds),
         (ReformModel, ReformBounds),
+        (RegistrarModel, RegistrarBounds),
+        (MoveModel, MoveBounds),
     )
 }
 

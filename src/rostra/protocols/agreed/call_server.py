@@ -1,0 +1,288 @@
+"""Calls about agreed groups at a domain's server: a service before `AgreedServer`.
+
+    GroupAsked ──▶ have our sets the group? ── no, and its scope is farther up ──▶ parent
+                     ├── a question ──▶ GroupAnswer, from the table
+                     └── a change ──▶ GroupOrdered ──▶ agreed server ── its outcome ──▶ GroupAnswer
+    GroupIsOver, from the agreed server ──▶ GroupEnded, to each host below with members in it
+
+Nothing is kept but who waits. An agent that is not answered asks again, and what was done once is answered
+from the table. An answer is that of a server of the core-set on the caller's own branch: what was changed
+through it is seen through it (V-052).
+
+A neighbour is trusted about the hosts behind it only, and a host about its own endpoints.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import BY_CODE, NoSuchGroup, Unreachable, ViewUnknown
+from rostra.names import Domain, Group, host_of, inside
+from rostra.protocols.agreed.calls import (
+    GROUPS_MAX,
+    HISTORY_MAX,
+    EndedMember,
+    GroupAnswer,
+    GroupAsked,
+    GroupEnded,
+    GroupState,
+    ListGroups,
+    LookAt,
+    OrderCall,
+    PastView,
+)
+from rostra.protocols.agreed.changes import GroupChange, GroupVerb
+from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPutOut
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
+from rostra.protocols.agreed.ordering import core_of
+from rostra.protocols.agreed.orders import CreateGroup, encode_order, stands
+from rostra.protocols.agreed.part import CoreSet
+from rostra.protocols.agreed.refusals import fix_of, why_not
+from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
+from rostra.protocols.agreed.sheets import group_sheet, matches
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.routing import OUTSIDE
+
+CALL_SERVER: ServiceName["CallServer"] = ServiceName("agreed calls server")
+
+WAITING_MAX: Final = 4_096
+"""Calls that wait for their change. One more, and the oldest is answered when it is asked again."""
+
+_CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
+
+
+class CallServer(Service):
+    name = CALL_SERVER
+    takes = (GroupAsked, GroupAnswer, GroupEnded)
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.waiting: dict[str, GroupAsked] = {}  # by request
+
+    @property
+    def _neighbours(self) -> Neighbours:
+        return self.stack[SERVER].neighbours
+
+    @property
+    def _agreed(self) -> AgreedServer:
+        return self.stack[AGREED_SERVER]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out: list[Effect] = []
+        match event:
+            case Received(sender, message):
+                relation = self._neighbours.up.get(sender)
+                match message:
+                    case GroupAsked(group, question, caller):
+                        if (
+                            relation is not Relation.CHILD
+                            or self._neighbours.next_hop(question.host) != sender
+                            or not inside(group.scope, self.domain)
+                            or host_of(caller) != question.host
+                        ):
+                            out.append(_ignored(message, OUTSIDE))
+                        else:
+                            self._asked(now, message, out)
+                    case GroupAnswer() | GroupEnded():
+                        if relation is not Relation.PARENT or not inside(message.group.scope, self.domain):
+                            out.append(_ignored(message, OUTSIDE))
+                        else:
+                            self._pass_down(message, out)
+        return out
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """Of the agreed server: outcomes that are waited for, and groups that are over."""
+        out: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, GroupIsOver):
+                self._ended(effect, out)
+            elif isinstance(effect, MembersPutOut):
+                self._put_out(effect, out)
+            else:
+                out.append(effect)
+        for request, asked in list(self.waiting.items()):
+            self._settle(request, asked, out)
+        return out
+
+    # Questions and orders
+
+    def _asked(self, now: Instant, message: GroupAsked, out: list[Effect]) -> None:
+        group = message.group
+        core = self._core_with(group)
+        if core is None and not self._agreed._agrees_on(group):
+            parent = self._neighbours.parent
+            if parent is not None and parent in self._neighbours.up:
+                out.append(Send(parent, message))
+            else:
+                why = f"{self.domain} cannot reach {parent}"
+                self._answer(message, Unreachable.code, why, "ask again when it is back", out)
+            return
+        if core is None or not core.is_formed(now):
+            self._call(now, GroupOrdered(group), out)
+            core = core_of(self._agreed, now, group)
+        if core is None:
+            out.append(_ignored(message, "its set forms, or is restored"))  # asked again
+            return
+        match message.call:
+            case LookAt():
+                self._look(core, message, message.call, out)
+            case ListGroups():
+                self._list(core, message, message.call, out)
+            case OrderCall(order) if core.table.get(group) is None and not isinstance(order, CreateGroup):
+                self._refuse(message, NoSuchGroup.__name__, out)
+            case OrderCall(order):
+                request = f"call {message.question}"
+                self.waiting[request] = message
+                for oldest in list(self.waiting)[:-WAITING_MAX]:
+                    del self.waiting[oldest]
+                data = encode_order(message.caller, order)
+                change = GroupChange(group, GroupVerb.ORDER, (), request, data=data)
+                if not self._settle(request, message, out):
+                    out += self.hear(
+                        now, self.stack.call(now, self, AGREED_SERVER, GroupOrdered(group, change))
+                    )
+
+    def _call(self, now: Instant, ordered: GroupOrdered, out: list[Effect]) -> None:
+        out += self.hear(now, self.stack.call(now, self, AGREED_SERVER, ordered))
+
+    def _core_with(self, group: Group) -> CoreSet | None:
+        """Of our sets, but for those in which we are the parent, the one that has the group."""
+        found = [core for core in self._agreed.sets.values() if not core.is_parent and core.table.get(group)]
+        return found[0] if found else None
+
+    def _settle(self, request: str, asked: GroupAsked, out: list[Effect]) -> bool:
+        core = self._core_with(asked.group) or self._agreed.sets.get(asked.group.scope)
+        known = None if core is None else core.table.get(asked.group)
+        outcome = next((each for each in known.outcomes if each.request == request), None) if known else None
+        if core is None or outcome is None:
+            return False
+        del self.waiting[request]
+        if outcome.code:
+            self._refuse(asked, outcome.code, out)
+        else:
+            assert known is not None
+            self._answer(asked, "", "", "", out, _state(core, known, known.view))
+        return True
+
+    def _look(self, core: CoreSet, asked: GroupAsked, call: LookAt, out: list[Effect]) -> None:
+        known = core.table.get(asked.group)
+        if known is None or not stands(known):
+            return self._refuse(asked, NoSuchGroup.__name__, out)
+        if call.number is None:
+            past = known.views[:-1][-min(call.history, HISTORY_MAX) :] if call.history else ()
+            return self._answer(asked, "", "", "", out, _state(core, known, known.view, past))
+        view = known.at(call.number, call.revision)
+        if view is not None:
+            return self._answer(asked, "", "", "", out, _state(core, known, view))
+        newest, oldest = known.view.number, known.views[0].number
+        why, fix = f"view {call.number} of {asked.group} is not kept", f"views {oldest} to {newest} are"
+        if call.number > newest:
+            why = f"{asked.group} is at view {newest}, and {call.number} is not agreed yet"
+            fix = "wait for it, or ask for the present one"
+        return self._answer(asked, ViewUnknown.code, why, fix, out)
+
+    def _list(self, core: CoreSet, asked: GroupAsked, call: ListGroups, out: list[Effect]) -> None:
+        found = []
+        for name, known in sorted(core.table.groups.items()):
+            sheet = group_sheet(known.view.attributes)
+            if (
+                stands(known)
+                and name.scope == asked.group.scope
+                and (call.member is None or any(each.endpoint == call.member for each in known.view.ids))
+                and matches(() if sheet is None else sheet.properties, call.where)
+            ):
+                found.append(name)
+        self._pass_down(GroupAnswer(asked.group, asked.question, groups=tuple(found[:GROUPS_MAX])), out)
+
+    def _refuse(self, asked: GroupAsked, code: str, out: list[Effect]) -> None:
+        why, fix = why_not(code, asked.group, asked.call), fix_of(code)
+        self._answer(asked, _CODES.get(code, code), why, fix, out)
+
+    def _answer(
+        self,
+        asked: GroupAsked,
+        code: str,
+        why: str,
+        fix: str,
+        out: list[Effect],
+        state: GroupState | None = None,
+    ) -> None:
+        self._pass_down(GroupAnswer(asked.group, asked.question, code, why, fix, state), out)
+
+    # Groups that are over
+
+    def _ended(self, over: GroupIsOver, out: list[Effect]) -> None:
+        core = self._core_with(over.group)
+        known = None if core is None else core.table.get(over.group)
+        sheet = None if known is None else group_sheet(known.view.attributes)
+        if core is None or known is None or sheet is None:
+            return
+        later = {name: core.table.get(name) for name in sheet.successors}
+        by_host: dict[Domain, list[EndedMember]] = {}
+        for id in known.view.left:
+            host = host_of(id.endpoint)
+            if inside(self.domain, host) and over.host in (None, host):
+                names = [
+                    name
+                    for name, each in later.items()
+                    if each is not None and each.view.rank(id) is not None
+                ]
+                by_host.setdefault(host, []).append(EndedMember(id, names[0] if names else None))
+        for host in sorted(by_host):
+            message = GroupEnded(
+                over.group, host, known.view.id, sheet.over, tuple(by_host[host]), known.kind
+            )
+            self._pass_down(message, out)
+
+    def _put_out(self, those: MembersPutOut, out: list[Effect]) -> None:
+        core = self._core_with(those.group)
+        known = None if core is None else core.table.get(those.group)
+        if known is not None:
+            members = tuple([EndedMember(id) for id in those.members])
+            why = "it was put out of the group"
+            ended = GroupEnded(those.group, those.host, known.view.id, why, members, known.kind, over=False)
+            self._pass_down(ended, out)
+
+    # Which way
+
+    def _pass_down(self, message: GroupAnswer | GroupEnded, out: list[Effect]) -> None:
+        host = message.host if isinstance(message, GroupEnded) else message.question.host
+        hop = self._neighbours.next_hop(host)
+        if hop is None or self._neighbours.up.get(hop) is not Relation.CHILD:
+            out.append(_ignored(message, "next hop is down"))
+        else:
+            out.append(Send(hop, message))
+
+
+def _state(
+    core: CoreSet, known: AgreedGroup, view: AgreedView, past: Sequence[AgreedView] = ()
+) -> GroupState:
+    is_last = view is known.view
+    return GroupState(
+        view.id,
+        view.members,
+        view.joined,
+        view.left,
+        view.failed,
+        view.attributes,
+        known.kind,
+        tuple([each.server for each in core.core.state.view.servers]),
+        known.living.fence if is_last else 0,
+        known.blocked if is_last else "",
+        tuple(
+            [
+                PastView(each.id, len(each.members), each.joined, each.left, each.failed, each.parts)
+                for each in past
+            ]
+        ),
+    )
+
+
+def _past(view: AgreedView) -> PastView:
+    return PastView(view.id, len(view.members), view.joined, view.left, view.failed, view.parts)
+
+
+def _ignored(message: object, why: str) -> Ignored:
+    return Ignored(type(message).__name__, why)

@@ -1,0 +1,183 @@
+"""What a server keeps of its part in a set, so that whoever takes its place is the same member of it (D4).
+
+    step ──▶ state ──▶ records: one for the set, one for each group that changed ── Secure ──▶ what it sends
+
+An acknowledgement is a lock, and a commit is a promise. If a server that forgot them were taken for the one
+that gave them, two sides could go on (V-019); if it is taken for another one, the set removes the first, and
+all members below it. So before either is sent it is on disk, and with a majority of the replicas if the
+server has some (`core/secure.py`). Who recovers has its locks, whom it isolated, its groups and their living
+state, under the life that it had; the others see a server that was away for a moment.
+
+Kept are all sets of a server that has replicas, and of others those with a group whose rule lets one side
+live at most. Not kept: what hosts ask again, what others look after, and groups whose record would exceed
+`RECORD_BYTES_MAX`: these are restored from the hosts, as all are where nothing is kept.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from rostra.core.effects import Secure
+from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records
+from rostra.errors import UNDECODABLE
+from rostra.names import Domain, Group, parent
+from rostra.protocols.agreed.changes import CommitRecord, Number, Pid, Proposal, Round, ServerId, SetView
+from rostra.protocols.agreed.groups import AgreedGroup, CarriedGroups, GroupTable
+from rostra.protocols.agreed.state import Coordinating, Electing, Idle, Locked, Phase, SetState
+
+SETS: Final = "set/"
+GROUPS: Final = "views/"
+OWN: Final = "own"  # set(D) at the server of D
+ABOVE: Final = "above"  # the set that it is an ordinary member of
+
+
+class KeptSet(Struct, frozen=True, array_like=True):
+    """A `SetState` without what is of the moment: links, offers, evidence, the queue; and without groups."""
+
+    me: ServerId
+    view: SetView
+    slot: Number
+    base: Pid
+    last: CommitRecord | None
+    lock: tuple[Proposal, Round] | None
+    isolated: tuple[ServerId, ...]
+    count: Number
+    withdrawn: tuple[Round, ...]
+    tried: tuple[Proposal, ...]
+    carried: CarriedGroups
+    merged: Number
+    over: tuple[Pid, ...]
+    gave_up: str
+
+    @classmethod
+    def of(cls, state: SetState) -> "KeptSet":
+        return cls(
+            state.me,
+            state.view,
+            state.slot,
+            state.base,
+            state.last,
+            state.lock,
+            tuple(sorted(state.isolated)),
+            state.count,
+            state.withdrawn,
+            state.tried,
+            state.carried,
+            state.merged,
+            state.over,
+            state.gave_up,
+        )
+
+    def state(self, table: GroupTable) -> SetState:
+        return SetState(
+            self.me,
+            self.view,
+            self.slot,
+            self.base,
+            last=self.last,
+            phase=self._phase(),
+            isolated=frozenset(self.isolated),
+            count=self.count,
+            withdrawn=self.withdrawn,
+            tried=self.tried,
+            table=table,
+            carried=self.carried,
+            merged=self.merged,
+            over=self.over,
+            gave_up=self.gave_up,
+        )
+
+    def _phase(self) -> Phase:
+        """As far as the others know. Acknowledgements and statuses are asked for again."""
+        if self.lock is None:
+            return Idle()
+        proposal, round = self.lock
+        if round.coordinator == self.me:
+            return Coordinating(proposal, round)
+        if round.coordinator in self.isolated:
+            return Electing(proposal, round)
+        return Locked(proposal, round)
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode_set: Final = msgspec.msgpack.Decoder(KeptSet).decode
+_decode_group: Final = msgspec.msgpack.Decoder(AgreedGroup).decode
+
+
+class SetKeeper:
+    def __init__(self, domain: Domain, records: Records) -> None:
+        self._domain = domain
+        self._records = records
+        self._sets: dict[Domain, KeptSet] = {}  # as last kept
+        self._groups: dict[Group, AgreedGroup] = {}
+        self._new: list[KeyedRecord] = []
+        self._last: KeyedRecord | None = None
+
+    def __contains__(self, name: Domain) -> bool:
+        return name in self._sets
+
+    def keep(self, name: Domain, state: SetState) -> None:
+        """Whatever has changed since it was last kept."""
+        kept = KeptSet.of(state)
+        if kept != self._sets.get(name):
+            self._sets[name] = kept
+            self._put_set(name, _fitting(_encode(kept)))
+        for group, known in state.table.groups.items():
+            if known is not self._groups.get(group):
+                self._groups[group] = known
+                self._put_group(group, _fitting(_encode(known.carried())))
+        for group in [each for each in self._groups if each.scope == name]:
+            if group not in state.table.groups:
+                del self._groups[group]
+                self._put_group(group, None)
+
+    def _put_set(self, name: Domain, data: bytes | None) -> None:
+        if data is not None or SETS + self._which(name) in self._records:
+            self._wrote(self._records.put(SETS + self._which(name), data))
+
+    def _put_group(self, group: Group, data: bytes | None) -> None:
+        if data is not None or GROUPS + self._place(group) in self._records:
+            self._wrote(self._records.put(GROUPS + self._place(group), data))
+
+    def _wrote(self, record: KeyedRecord) -> None:
+        self._last = record
+        self._new.append(record)
+
+    def secured(self, since: int) -> list[Secure]:
+        """What must be written before anything else is done, in order; also what is being written still."""
+        new = [Secure(record) for record in self._new if record.version > since]
+        self._new = []
+        return new or ([Secure(self._last)] if self._last is not None else [])
+
+    def recovered(self) -> dict[Domain, SetState]:
+        """Every set that was kept, if it can be read."""
+        found = {}
+        for which in (OWN, ABOVE):
+            record = self._records.get(SETS + which)
+            if record is None:
+                continue
+            name = self._domain if which == OWN else parent(self._domain)
+            prefix = f"{GROUPS}{which}/"
+            try:
+                kept = _decode_set(record.data or b"")
+                groups = {
+                    Group(each.key.removeprefix(prefix), name): _decode_group(each.data or b"")
+                    for each in self._records.under(prefix)
+                }
+            except UNDECODABLE:
+                continue
+            self._sets[name] = kept
+            self._groups |= groups
+            found[name] = kept.state(GroupTable(groups))
+        return found
+
+    def _which(self, name: Domain) -> str:
+        return OWN if name == self._domain else ABOVE
+
+    def _place(self, group: Group) -> str:
+        return f"{self._which(group.scope)}/{group.name}"
+
+
+def _fitting(data: bytes) -> bytes | None:
+    return data if len(data) <= RECORD_BYTES_MAX else None

@@ -1,0 +1,107 @@
+"""Orders about whole groups at a server of their core-set, and what follows when a group is over."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rostra.core.effects import Effect, Instant
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.branch import MemberAsked
+from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId
+from rostra.protocols.agreed.config import QUEUE_MAX
+from rostra.protocols.agreed.events import GroupIsOver, MembersPutOut
+from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
+from rostra.protocols.agreed.orders import stands
+from rostra.protocols.agreed.part import CoreSet
+from rostra.protocols.agreed.sheets import ADMIN, group_sheet, is_over, member_sheet, put_out_of
+
+if TYPE_CHECKING:
+    from rostra.protocols.agreed.server import AgreedServer
+
+Holding = dict[Domain, dict[Group, dict[MemberId, bytes]]]
+"""What hosts hold, as they say."""
+
+
+def core_of(server: "AgreedServer", now: Instant, group: Group) -> CoreSet | None:
+    """Where calls about this group are answered; none if they have to wait."""
+    core = server.sets.get(group.scope)
+    if core is None or server._is_starting(now) or not core.is_formed(now) or group in server.restoring:
+        return None
+    return None if core.table.get(group) is None and server._missing(group) else core
+
+
+def order(
+    server: "AgreedServer", now: Instant, group: Group, change: GroupChange | None, out: list[Effect]
+) -> None:
+    """Our part in its set; and the change, if that part is formed."""
+    if not server._is_starting(now):
+        server._part_in(now, group.scope, out)
+    core = core_of(server, now, group)
+    if core is not None and change is not None and len(core.core.state.queue) < QUEUE_MAX:
+        server._propose(now, core, replace(change, fence=server._fences.floor), out)
+
+
+def why_not_join(message: MemberAsked, known: AgreedGroup | None) -> str:
+    """Who would be another kind of member, or makes itself an admin, is refused."""
+    if known is None or not stands(known):
+        return ""
+    if known.kind != message.group_kind:
+        return f"{message.group} is {known.kind}; join it so"
+    is_late = message.verb is GroupVerb.JOIN and bool(known.view.members)
+    if is_late and any(ADMIN in member_sheet(each.attributes).properties for each in message.members):
+        return f"{message.group} has members: one of them makes another its admin"
+    return ""
+
+
+# Groups that were deleted, split or merged
+
+
+def first_over(table: GroupTable, changed: Iterable[Group]) -> list[Group]:
+    """Those that are over go first: their members are to know where they are before views of that come."""
+
+    def order(group: Group) -> tuple[bool, Group]:
+        known = table.get(group)
+        return known is None or not is_over(known.view.attributes), group
+
+    return sorted(changed, key=order)
+
+
+def is_over_now(core: CoreSet, group: Group, holding: Holding, out: list[Effect]) -> bool:
+    """Is it, since the last commit? Then its hosts hold its members as members of its successors."""
+    known = core.table.get(group)
+    sheet = None if known is None else group_sheet(known.view.attributes)
+    if sheet is None or not sheet.over:
+        put_out(core, group, holding, out)
+        return False
+    core.told.pop(group, None)
+    for held in holding.values():
+        for id, data in held.pop(group, {}).items():
+            for name in sheet.successors:
+                later = core.table.get(name)
+                if later is not None and later.view.rank(id) is not None:
+                    held.setdefault(name, {})[id] = data
+    out.append(GroupIsOver(group))
+    return True
+
+
+def put_out(core: CoreSet, group: Group, holding: Holding, out: list[Effect]) -> None:
+    """Members that were put out, and that their hosts still hold."""
+    known = core.table.get(group)
+    gone = () if known is None else put_out_of(known.view.attributes)
+    for host in sorted(holding) if gone else ():
+        held = holding[host].get(group, {})
+        if those := tuple([id for id in gone if id in held]):
+            for id in those:
+                del held[id]
+            out.append(MembersPutOut(group, host, those))
+
+
+def was_over(core: CoreSet, group: Group, host: Domain, holding: Holding, out: list[Effect]) -> bool:
+    """A host still holds members of it: it was not told."""
+    known = core.table.get(group)
+    if known is None or not is_over(known.view.attributes):
+        put_out(core, group, holding, out)
+        return False
+    out.append(GroupIsOver(group, host))
+    return True

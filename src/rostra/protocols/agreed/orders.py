@@ -1,0 +1,339 @@
+"""Changes of whole groups that a program orders: what becomes of which group (V-040 to V-046, V-057).
+
+    order, and the groups as they are ──▶ decide ──▶ why not; or the next view of each group that it concerns
+
+A pure function, asked at the commit: all servers of the core-set come to the same.
+
+**Who may.** Everyone, until a member has the attribute ``admin=yes``; then only such members. A member may
+always change its own attributes, but for that one.
+
+Where we differ from the paper, and why: the first view of a group that was split off or merged has not the
+number 1. A member's seniority is the number of the view in which it joined, and later ones must be above it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+from msgspec.msgpack import Decoder, encode
+from msgspec.structs import replace
+
+from rostra.errors import UNDECODABLE
+from rostra.groups.kinds import DeliveryKind, GroupKind
+from rostra.names import Endpoint, Group
+from rostra.names.checks import check_of
+from rostra.protocols.agreed.changes import MEMBERS_MAX, Pid
+from rostra.protocols.agreed.sheets import (
+    ADMIN,
+    KEY_MAX,
+    PROPERTIES_MAX,
+    PUT_OUT_MAX,
+    VALUE_MAX,
+    GroupSheet,
+    Properties,
+    changed,
+    encode_member,
+    group_sheet,
+    matches,
+    member_sheet,
+)
+
+if TYPE_CHECKING:
+    from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView
+
+DELETED = "it was deleted"
+
+Updates = Annotated[
+    tuple[
+        tuple[
+            Annotated[str, Meta(min_length=1, max_length=KEY_MAX)],
+            Annotated[str, Meta(max_length=VALUE_MAX)] | None,
+        ],
+        ...,
+    ],
+    Meta(max_length=PROPERTIES_MAX),
+]
+Endpoints = Annotated[tuple[Endpoint, ...], Meta(max_length=MEMBERS_MAX)]
+
+
+class GroupOrder(Struct, frozen=True, array_like=True, tag_field="order"):
+    pass
+
+
+class CreateGroup(GroupOrder, frozen=True, tag=1):
+    kind: GroupKind
+    properties: Properties = ()
+
+
+class SetAttributes(GroupOrder, frozen=True, tag=2):
+    """Of these members; of none: of the group."""
+
+    updates: Updates
+    members: Endpoints = ()
+
+
+class DeleteGroup(GroupOrder, frozen=True, tag=3):
+    pass
+
+
+class RemoveMembers(GroupOrder, frozen=True, tag=4):
+    members: Endpoints
+
+
+class SplitGroup(GroupOrder, frozen=True, tag=5):
+    """Members with these attributes go to `one`, the others to `other`."""
+
+    one: Group
+    other: Group
+    where: Properties
+
+
+class MergeGroups(GroupOrder, frozen=True, tag=6):
+    other: Group
+    new: Group
+
+
+AnyOrder = CreateGroup | SetAttributes | DeleteGroup | RemoveMembers | SplitGroup | MergeGroups
+
+
+class Ordered(Struct, frozen=True, array_like=True):
+    """What a change carries."""
+
+    caller: Endpoint
+    order: AnyOrder
+
+
+_ordered = Decoder(Ordered)
+_check = check_of(Ordered)
+
+
+def encode_order(caller: Endpoint, order: AnyOrder) -> bytes:
+    return encode(Ordered(caller, order))
+
+
+def decode_order(data: bytes) -> Ordered | None:
+    try:
+        ordered = _ordered.decode(data)
+        _check(ordered)
+    except UNDECODABLE:
+        return None
+    return ordered
+
+
+class NextView(Struct, frozen=True):
+    """Of one group. `begins`: its first members come with it, and no view of it has lived."""
+
+    group: Group
+    view: "AgreedView"
+    kind: GroupKind
+    begins: bool = False
+
+
+Groups = Mapping[Group, "AgreedGroup"]
+Decision = tuple[str, tuple[NextView, ...]]
+"""The name of the error that the caller gets, if it is one."""
+
+
+def decide(
+    order: AnyOrder, caller: Endpoint, group: Group, groups: Groups, empty: "AgreedView", pid: Pid
+) -> Decision:
+    known = groups.get(group)
+    if isinstance(order, CreateGroup):
+        if stands(known):
+            return "NameTaken", ()
+        before = empty if known is None else _revised(known.view)
+        view = replace(before, attributes=encode(GroupSheet(order.properties)))
+        return "", (NextView(group, view, order.kind),)
+    if known is None or not stands(known):
+        return "NoSuchGroup", ()
+    if known.blocked or known.apart:
+        return "GroupBlocked", ()
+    view = known.view
+    if not _may(caller, view) and not _is_own(order, caller):
+        return "NotAllowed", ()
+    if isinstance(order, SplitGroup | MergeGroups) and known.kind.delivery is not DeliveryKind.NONE:
+        return "NotAvailable", ()
+    match order:
+        case SetAttributes(updates, ()):
+            sheet = group_sheet(view.attributes) or GroupSheet()
+            sheet = replace(sheet, properties=changed(sheet.properties, updates))
+            if len(sheet.properties) > PROPERTIES_MAX:
+                return "TooLarge", ()
+            return "", (NextView(group, replace(_revised(view), attributes=encode(sheet)), known.kind),)
+        case SetAttributes(updates, members):
+            return _with_attributes(group, known, updates, members)
+        case RemoveMembers(members):
+            gone = [each.id for each in view.members if each.id.endpoint in members]
+            if len(gone) < len(set(members)):
+                return "NotMember", ()
+            if len(gone) > PUT_OUT_MAX:
+                return "TooLarge", ()
+            stay = tuple([each for each in view.members if each.id not in gone])
+            sheet = group_sheet(view.attributes) or GroupSheet()
+            sheet = replace(sheet, put_out=(*sheet.put_out, *gone)[-PUT_OUT_MAX:])
+            after = replace(_next(view, stay, pid), attributes=encode(sheet))
+            return "", (NextView(group, after, known.kind),)
+        case DeleteGroup():
+            return "", (_over(group, known, pid, DELETED),)
+        case SplitGroup(one, other, where):
+            return _split(group, known, (one, other), where, groups, empty, pid)
+        case MergeGroups(other, new):
+            return _merged(group, known, other, new, caller, groups, empty, pid)
+
+
+def stands(known: "AgreedGroup | None") -> bool:
+    """Has it members, or was it created and not deleted?"""
+    if known is None:
+        return False
+    sheet = group_sheet(known.view.attributes)
+    return bool(known.view.members) or (sheet is not None and not sheet.over)
+
+
+def _may(caller: Endpoint, view: "AgreedView") -> bool:
+    admins = [each.id.endpoint for each in view.members if ADMIN in member_sheet(each.attributes).properties]
+    return not admins or caller in admins
+
+
+def _is_own(order: AnyOrder, caller: Endpoint) -> bool:
+    """Does it change nothing but the caller's own attributes?"""
+    return (
+        isinstance(order, SetAttributes)
+        and order.members == (caller,)
+        and all(key != ADMIN[0] for key, _ in order.updates)
+    )
+
+
+def _with_attributes(group: Group, known: "AgreedGroup", updates: Updates, members: Endpoints) -> Decision:
+    view = known.view
+    if not set(members) <= {each.id.endpoint for each in view.members}:
+        return "NotMember", ()
+    after: list[AgreedMember] = []
+    for each in view.members:
+        if each.id.endpoint in members:
+            sheet = member_sheet(each.attributes)
+            data = encode_member(sheet.meta, changed(sheet.properties, updates))
+            if len(data) > SHEET_BYTES_MAX:
+                return "TooLarge", ()
+            each = replace(each, attributes=data)
+        after.append(each)
+    return "", (NextView(group, replace(_revised(view), members=tuple(after)), known.kind),)
+
+
+SHEET_BYTES_MAX = 1_024
+"""As `groups.META_BYTES_MAX`."""
+
+
+def _revised(view: "AgreedView") -> "AgreedView":
+    return replace(view, revision=view.revision + 1, joined=(), left=(), failed=(), parts=())
+
+
+def _next(view: "AgreedView", stay: "tuple[AgreedMember, ...]", pid: Pid) -> "AgreedView":
+    here = {each.id for each in stay}
+    left = tuple([each for each in view.ids if each not in here])
+    return replace(
+        view,
+        number=view.number + 1,
+        revision=0,
+        pid=pid,
+        members=stay,
+        joined=(),
+        left=left,
+        failed=(),
+        parts=(),
+    )
+
+
+def _over(group: Group, known: "AgreedGroup", pid: Pid, why: str, *successors: Group) -> NextView:
+    """A last view, of nobody. It stays, so that a host that missed it hears of it."""
+    sheet = group_sheet(known.view.attributes) or GroupSheet()
+    view = _next(known.view, (), pid)
+    return NextView(
+        group, replace(view, attributes=encode(replace(sheet, over=why, successors=successors))), known.kind
+    )
+
+
+def _begun(
+    group: Group,
+    members: "tuple[AgreedMember, ...]",
+    sheet: GroupSheet,
+    kind: GroupKind,
+    number: int,
+    groups: Groups,
+    empty: "AgreedView",
+    pid: Pid,
+) -> NextView:
+    known = groups.get(group)  # if so, it is over
+    number = max(number, 0 if known is None else known.view.number + 1)
+    view = replace(
+        empty,
+        number=number,
+        pid=pid,
+        members=members,
+        joined=tuple([each.id for each in members]),
+        attributes=encode(replace(sheet, over="", successors=())),
+    )
+    return NextView(group, view, kind, begins=True)
+
+
+def _split(
+    group: Group,
+    known: "AgreedGroup",
+    children: tuple[Group, Group],
+    where: Properties,
+    groups: Groups,
+    empty: "AgreedView",
+    pid: Pid,
+) -> Decision:
+    one, other = children
+    if one == other or group in children or any(each.scope != group.scope for each in children):
+        return "BadInput", ()
+    if any(stands(groups.get(each)) for each in children):
+        return "NameTaken", ()
+    view, sheet = known.view, group_sheet(known.view.attributes) or GroupSheet()
+    sides: dict[bool, list[AgreedMember]] = {True: [], False: []}
+    for each in view.members:
+        sides[matches(member_sheet(each.attributes).properties, where)].append(each)
+    number = view.number + 1
+    return "", (
+        _over(group, known, pid, f"it was split into {one} and {other}", one, other),
+        _begun(one, tuple(sides[True]), sheet, known.kind, number, groups, empty, pid),
+        _begun(other, tuple(sides[False]), sheet, known.kind, number, groups, empty, pid),
+    )
+
+
+def _merged(
+    group: Group,
+    known: "AgreedGroup",
+    other: Group,
+    new: Group,
+    caller: Endpoint,
+    groups: Groups,
+    empty: "AgreedView",
+    pid: Pid,
+) -> Decision:
+    """Members of the first in order of rank, then those of the second (V-046)."""
+    if len({group, other, new}) < 3 or {other.scope, new.scope} != {group.scope}:
+        return "BadInput", ()
+    second = groups.get(other)
+    if second is None or not stands(second):
+        return "NoSuchGroup", ()
+    if stands(groups.get(new)):
+        return "NameTaken", ()
+    if second.kind != known.kind:
+        return "BadInput", ()
+    if second.blocked or second.apart:
+        return "GroupBlocked", ()
+    if not _may(caller, second.view):
+        return "NotAllowed", ()
+    listed = {each.id.endpoint for each in known.view.members}
+    members = [*known.view.members, *[each for each in second.view.members if each.id.endpoint not in listed]]
+    if len(members) > MEMBERS_MAX:
+        return "TooLarge", ()
+    ranked = tuple([replace(each, joined=rank) for rank, each in enumerate(members, 1)])
+    sheet = group_sheet(known.view.attributes) or GroupSheet()
+    why = f"it was merged into {new}"
+    return "", (
+        _over(group, known, pid, why, new),
+        _over(other, second, pid, why, new),
+        _begun(new, ranked, sheet, known.kind, len(ranked), groups, empty, pid),
+    )

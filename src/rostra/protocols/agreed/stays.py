@@ -1,0 +1,70 @@
+"""What an agent keeps of agreed groups: members, each in one stage of its stay, and questions that wait."""
+
+from collections import deque
+
+from msgspec import Struct, field
+
+from rostra.groups.kinds import GroupKind
+from rostra.names import Endpoint
+from rostra.protocols.agreed.branch import HostHolds, MemberAsked
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.events import AgreedJoinAsked
+from rostra.protocols.agreed.groups import AgreedView
+from rostra.protocols.agreed.observed import HostGiven
+from rostra.protocols.fifo.events import Item
+
+
+class StayLooking(Struct, frozen=True):
+    """Does the group exist?"""
+
+    event: AgreedJoinAsked
+
+
+class StayClaiming(Struct, frozen=True):
+    """Is it of this kind? The directory lists the member as soon as it is."""
+
+    event: AgreedJoinAsked
+
+
+class StayAsking(Struct, frozen=True):
+    """It waits for the view that it joins in."""
+
+    event: AgreedJoinAsked
+    id: MemberId
+
+
+class StayInside(Struct, frozen=True):
+    id: MemberId
+    meta: bytes
+
+
+class StayLeaving(Struct, frozen=True):
+    """Its join was taken back before `JoinClaimed` was answered; then it goes out of the directory again."""
+
+
+Stage = StayLooking | StayClaiming | StayAsking | StayInside | StayLeaving
+
+
+class HostMember(Struct, eq=False):
+    stage: Stage
+    paused: bool = False
+    knows: bool = False  # it was given a whole list, and what came after
+    waiting: deque[Item] = field(default_factory=deque)  # items, while it does not read
+
+
+class HostGroup(Struct, eq=False):
+    kind: GroupKind
+    members: dict[Endpoint, HostMember] = field(default_factory=dict)
+    view: AgreedView | None = None  # the last one
+    fence: int = 0  # of the last view that lived
+    doubt: bool = False  # no lease: its members are blocked
+    lived: tuple[MemberId, ...] = ()  # and its members
+    blocked: str = ""  # why, if it is
+    given: HostGiven | None = None  # as observers were shown it last
+
+
+class HostAsked(Struct, eq=False):
+    """A question that is not answered yet."""
+
+    message: MemberAsked | HostHolds
+    times: int = 0
