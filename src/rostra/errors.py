@@ -29,7 +29,8 @@
     │   ├── DeadlineExceeded            the answer did not come in time
     │   ├── InDoubt                     it may have been done: look before trying again
     │   ├── AuthUnavailable             the authority of this name cannot be asked
-    │   └── GroupBlocked                our side of a partition stands, and the deadline has passed
+    │   ├── GroupBlocked                our side of a partition stands, and the deadline has passed
+    │   └── LeadershipLost              our term is over: another member may lead, or hold the lock
     └── PeerError                   the other side broke the protocol
         ├── Malformed                   bytes that are no message
         ├── WrongWorld                  a server of another world
@@ -182,6 +183,10 @@ class GroupBlocked(Unreachable):
     code = "GROUP_BLOCKED"
 
 
+class LeadershipLost(Unreachable):
+    code = "LEADERSHIP_LOST"
+
+
 class PeerError(RostraError):
     code = "PEER_ERROR"
 
@@ -234,6 +239,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         InDoubt,
         AuthUnavailable,
         GroupBlocked,
+        LeadershipLost,
         PeerError,
         Malformed,
         WrongWorld,

@@ -37,6 +37,23 @@ class Observation(Effect, frozen=True):
     """Orders nothing: for observers (`core/observer.py`) only. Drivers need not know its subclasses."""
 
 
+class RecallNote(Struct, frozen=True):
+    """What a node remembers of an observation, for people."""
+
+    what: str  # from a small fixed set
+    group: Group
+    members: tuple[Endpoint, ...]  # whom it concerns; none: all of this host
+    text: str
+
+
+class Recallable(Observation, frozen=True):
+    """Its node remembers it for a while: `rostra why` asks for it."""
+
+    def recalled(self) -> RecallNote | None:
+        """None if it explains nothing."""
+        return None
+
+
 # Events
 
 

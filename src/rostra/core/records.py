@@ -27,6 +27,17 @@ RECORD_BYTES: Final = 64
 NO_KEY: Final = ""
 """Of a change that changes nothing, and is counted like any other."""
 
+KEYS: Final = {
+    "registry": "relaxed",  # the permanent names of a scope
+    "claim/": "claims",  # claim/<group>: its kind
+    "hold/": "claims",  # hold/<host>/<group>: a host that has members of it, or asked to have some
+    "fences": "agreed",  # how far fencing tokens are reserved
+    "set/": "agreed",  # set/own, set/above: a server's place in its two sets
+    "views/": "agreed",  # views/<set>/<group>: its views
+}
+"""Which protocol owns which keys; those that begin so, if the name ends in a slash. The data of a record is
+read and written by its owner alone."""
+
 
 class KeyedRecord(Struct, frozen=True, array_like=True):
     """A key as the change number `version` left it."""

@@ -29,6 +29,7 @@ to; the node passes them directly to it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from rostra.core.effects import (
@@ -42,6 +43,7 @@ from rostra.core.effects import (
     LinkUp,
     Received,
     TimerFired,
+    TimerKey,
 )
 from rostra.names import Domain
 
@@ -76,6 +78,11 @@ class Service(ABC):
 class Stack:
     def __init__(self, *services: Service) -> None:
         self.services = services
+        self.alarm_at: Instant = inf
+        """From this moment on, whatever happens, `TimerFired(alarm)` is first: for a service that must notice
+        that time has passed before anything else does. A timer may fire after messages that waited with it,
+        if the process stood still."""
+        self.alarm: TimerKey = ()
         self._at: dict[str, int] = {}
         self._takers: dict[type | str, tuple[int, ...]] = {}
         for at, service in enumerate(services):

@@ -7,8 +7,10 @@
     Only       our own domain was cut off; only its members remain
     Gap        changes were dropped because the program did not keep up; a `View` follows
     Blocked    our side of a partition must not continue in an agreed group; a `View` ends it
+    Moved      our agreed group was split or merged: we are in another one since
     Message    a message of a member, in a group with delivery
     Messages   consecutive messages of one member, if they were requested in batches
+    StateAsked a member that joined a group with atomic delivery needs its state from us
 
 Every change but `Gap` is a real difference of the program's own copy; a notice without one is not reported
 (C-141).
@@ -17,12 +19,12 @@ The changes of a watch are numbered consecutively, and each has a `token`: the p
 the last one, and ``watch(..., resume=token)`` continues from there.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from msgspec import Struct
 
 from rostra.groups.members import Because, Cause, Members
-from rostra.names import Domain, Endpoint
+from rostra.names import Domain, Endpoint, Group
 
 
 class NumberedItem(Struct, frozen=True, kw_only=True):
@@ -119,11 +121,26 @@ class Blocked(NumberedItem, frozen=True, repr_omit_defaults=True):
     because: str  # in doubt | minority | ...
 
 
+class Moved(NumberedItem, frozen=True, repr_omit_defaults=True):
+    """In an agreed group that was split or merged: we are in this one since. The next `View` is of it."""
+
+    group: Group
+    because: str
+
+
 class Receipt(Struct, frozen=True):
     """A message of ours keeps what its group promises: its place in the one order, and the view it is in."""
 
     position: int
     view: int
+
+
+class StateAsked(Struct, frozen=True):
+    """In a group with ``delivery="atomic"``: a member that has joined asks us for the group's state, as it is
+    between the item before this one and the next."""
+
+    to: Endpoint
+    give: Callable[[bytes], Awaitable[None]]  # sends it; in several pieces, if it is called several times
 
 
 Change = View | Joined | Left | Without | Only | Gap
@@ -136,6 +153,7 @@ class Message(Struct, frozen=True, gc=False):
     body: bytes
     number: int = 0  # one larger than the sender's last in this group; 0: sent by `send_to`
     sent_at: float = 0.0  # seconds since 1970, on the sender's clock
+    position: int = 0  # in a group with delivery="atomic": its place in the one order; else 0
 
     @property
     def source(self) -> Endpoint:
@@ -165,11 +183,15 @@ class Messages(Struct, frozen=True, gc=False):
 Item = Change | Message
 """What iterating over a group without delivery gives; messages only come where there is one."""
 
-AgreedItem = View | Blocked
+AgreedItem = View | Blocked | Moved
 """What iterating over a group of agreed membership gives."""
 
-GroupItem = Change | Message | Messages
-"""What iterating over a group with delivery gives; `Messages` only if asked for."""
+AtomicItem = View | Blocked | Message | StateAsked
+"""What iterating over a group with ``delivery="atomic"`` gives, in one order for all members."""
+
+GroupItem = Change | Message | Messages | Blocked | Moved
+"""What iterating over a group with delivery gives; `Messages` only if asked for, `Blocked` and `Moved` with
+agreed membership only."""
 
 
 class Resolution(Struct, frozen=True):

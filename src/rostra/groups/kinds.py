@@ -47,8 +47,19 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
         """Strong kinds stand in the registry of the server of their scope."""
         return self.membership is not MembershipKind.RELAXED or self.delivery is DeliveryKind.ATOMIC
 
+    @property
+    def is_spoken_in(self) -> bool:
+        """Do members send to it by streams?"""
+        return self.delivery is DeliveryKind.FIFO
+
     def __str__(self) -> str:
-        return f"{self.membership.value}, {self.delivery.value}"
+        """Everything in which it may differ from another kind: what is not said is the default."""
+        rest = [
+            f"{name}={value!r}"
+            for name in self.__struct_fields__[2:]
+            if (value := getattr(self, name)) != getattr(PLAIN, name)
+        ]
+        return ", ".join([self.membership.value, self.delivery.value, *rest])
 
 
 PLAIN: Final = GroupKind()

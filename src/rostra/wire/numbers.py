@@ -11,17 +11,20 @@ from typing import Any, Final, get_args
 
 from rostra.groups.attributes import AnyAttributes
 from rostra.protocols.agreed import branch as agreed
+from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
 from rostra.protocols.agreed.messages import AnySetMessage
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import Speech
 from rostra.protocols.front.messages import Answered, AnyRequest, Told
+from rostra.protocols.led.messages import AnyLedMessage
 from rostra.protocols.links.packets import AnyPacket
 from rostra.protocols.relaxed import messages as relaxed
 from rostra.protocols.relaxed.requests import AnySaid
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
-Message = relaxed.Message | claims.Message | election.Message | agreed.AnyBranchMessage | AnySetMessage
+AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage
+Message = relaxed.Message | claims.Message | election.Message | AgreedMessage | AnyLedMessage
 """Whatever servers say to each other."""
 
 Numbers = dict[int, type[Any]]
@@ -38,7 +41,7 @@ def _numbers(union: Any) -> Numbers:
 PACKETS: Final = _numbers(AnyPacket)
 MESSAGES: Final = _numbers(Message)
 REQUESTS: Final = _numbers(AnyRequest)
-SAID: Final = _numbers(AnySaid)
+SAID: Final = _numbers(AnySaid | GroupPresented)
 """Answers of `relaxed` have 1 to 15, its notices 16 and more; `Absolute` is both."""
 
 PROGRAM_FRAMES: Final = _numbers(ToAgent | ToProgram)
@@ -116,3 +119,22 @@ BLOCKS: Final[dict[str, dict[str, Block]]] = {
     },
 }
 """Which service gives the numbers of each table. Protocols that are built side by side cannot collide."""
+
+JOURNAL_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
+    "node": ("started", "heartbeat", "closing", "dropped", "sent", "received"),
+    "front": ("opened", "closed", "refused", "program-"),
+    "relaxed": (
+        *("member-joined", "member-left", "followed", "unfollowed", "absolute", "joined", "left"),
+        *("without", "only", "gap", "snapshot", "changed", "resolved", "domain-failed", "domain-returned"),
+    ),
+    "links": ("link-",),
+    "fifo": ("delivered", "recovered", "stream-"),
+    "claims": ("claimed",),
+    "agreed": ("view", "view-agreed", "isolated", "blocked"),
+    "atomic": ("ordered", "rejected", "flushed", "state-"),
+    "led": ("led",),
+    "access": ("access-",),
+    "sim": ("server-changed", "line-changed", "settled"),
+}
+"""Kinds of journal rows have names and no numbers: those that each service gives, or all that begin so. Names
+of services to come are reserved."""

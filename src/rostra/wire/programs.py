@@ -28,9 +28,11 @@ from msgspec import Meta
 
 from rostra.names import Domain, Group
 from rostra.names.checks import NUMBER_MAX, Duration, Natural, check_path_if_any
+from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.fifo.events import (
     Aggregated,
+    ChangesTogether,
     Credit,
     Delivered,
     Excluded,
@@ -77,8 +79,11 @@ AnyGroupItem = (
     | Sent
     | Aggregated
     | JoinedTogether
+    | ChangesTogether
     | MemberView
     | MemberBlocked
+    | MemberMoved
+    | GroupTerminated
 )
 """Items of a group with delivery, in order."""
 

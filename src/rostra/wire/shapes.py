@@ -15,9 +15,9 @@ from rostra.errors import UNDECODABLE as UNDECODABLE
 from rostra.errors import Malformed
 from rostra.names import Group
 from rostra.names.checks import Natural
-from rostra.protocols.front.messages import Answered, AnyRequest, Told
+from rostra.protocols.front.messages import Answered, AnyAnswer, AnyRequest, Told
 from rostra.protocols.links.packets import Beat, Bye, Hello
-from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice
+from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
 from rostra.wire.numbers import Message
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram

@@ -368,7 +368,7 @@ def _with(ids: Ids, id: MessageId) -> Ids:
 def another_kind(group: Group, stands: GroupKind | None) -> NotAllowed:
     if stands is None:
         return NotAllowed(f"{group} is not claimed any more", fix="join it again")
-    return NotAllowed(f"{group} is {stands}; join it so", fix="join it so, or choose another name")
+    return NotAllowed(f"{group} is {stands}", fix="join it so, or choose another name")
 
 
 def _is_strong(kind: GroupKind | None) -> bool:

@@ -168,7 +168,7 @@ class SeatCore(Service):
         self.ballot = ballot
         self.up: set[Domain] = set()  # other seats
         self.state: Following | PreCandidate | Candidate | Leading = Following(None)
-        self.highest = ballot.term  # of all terms that anybody stood for, as far as we know
+        self.highest = ballot.term  # of all terms that a replica stood for, as far as we know
         self.waiting = False  # for STAND
         self.kept: dict[Domain, int] = {}  # while we lead: who has which version of ours
         self.parts: tuple[KeyedRecord, ...] | None = None  # while we follow: of all records, until the last

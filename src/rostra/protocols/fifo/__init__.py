@@ -1,1 +1,1 @@
-"""How to join without stopping the stream? Xpand: group, LAN and member machines."""
+"""FIFO multicast (Xpand): each sender's messages in order and without gaps; a join never stalls a stream."""

@@ -7,10 +7,11 @@ For a reader that holds, its next number in each stream is kept (`Inbound.laggin
 from there later. Only of an aggregate's stream the items themselves are kept (`Reader.held`).
 """
 
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import Protocol, TypeGuard
 
 from rostra.names import Endpoint, Group
-from rostra.protocols.fifo.events import Deliver, Item, Joined, JoinedTogether
+from rostra.protocols.fifo.events import ChangesTogether, Deliver, Gap, Item, Joined, JoinedTogether, Left
 from rostra.protocols.fifo.voice import StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
@@ -51,34 +52,59 @@ class Audience:
             table.pop(reader.me, None)
 
 
+GatheredItem = Joined | Left | Gap
+
+
+def _together(items: Sequence[GatheredItem]) -> Item:
+    """One item for all of these."""
+    if len(items) == 1:
+        return items[0]
+    joined = [(each.endpoint, each.role, each.meta) for each in items if _is_new(each)]
+    return JoinedTogether(tuple(joined)) if len(joined) == len(items) else ChangesTogether(tuple(items))
+
+
+def _is_new(item: GatheredItem) -> TypeGuard[Joined]:
+    return isinstance(item, Joined) and not item.resumed
+
+
 class HostVoice(StepContext):
     """A step context whose items go to an audience. `me` is the only member's name, or the host's."""
 
-    __slots__ = ("_joined", "audience")
+    __slots__ = ("_gathered", "audience")
 
     def __init__(
         self, group: Group, me: Endpoint, config: FifoConfig, luck: int, parts: Parts = NO_PARTS
     ) -> None:
         super().__init__(group, me, config, luck, parts)
         self.audience = Audience()
-        self._joined: list[Joined] | None = None  # of one notice, while they are gathered
+        self._gathered: list[tuple[GatheredItem, Collection[Endpoint]]] | None = None
 
-    def gather_joins(self) -> None:
-        """Gather the joins from now on into one item, until another item is delivered or `told_joins`."""
-        self._joined = []
+    def gather(self) -> None:
+        """From now on changes of members are gathered into one item for each reader, until another item is
+        delivered, or `end_gathering`."""
+        if self._gathered is None:
+            self._gathered = []
 
-    def told_joins(self) -> None:
-        self._tell_joins()
-        self._joined = None
+    def end_gathering(self) -> None:
+        self.tell_gathered()
+        self._gathered = None
 
-    def _tell_joins(self) -> None:
-        joined, self._joined = self._joined or [], [] if self._joined is not None else None
-        ready = {reader.me for reader in self.audience.ready}
-        if len(joined) > 1 and not any(each.endpoint in ready for each in joined):
-            self._tell(JoinedTogether(tuple([(each.endpoint, each.role, each.meta) for each in joined])))
-        else:
-            for each in joined:
-                self._tell(each)
+    def tell_gathered(self) -> None:
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, []
+        everything = _together([item for item, _ in gathered])
+        some_less = {item.endpoint for item, _ in gathered}.union(*[besides for _, besides in gathered])
+        for reader in self.audience.members.values():
+            if not reader.ready or reader.mute:
+                continue
+            item = everything
+            if reader.me in some_less:
+                own = [one for one, besides in gathered if reader.me not in (one.endpoint, *besides)]
+                if not own:
+                    continue
+                item = _together(own)
+            self.effects.append(Deliver(reader.me, self.group, item))
 
     @property
     def speaks_as(self) -> Endpoint:
@@ -89,31 +115,27 @@ class HostVoice(StepContext):
         """Is this the only member here, so that its stream has no reader here?"""
         return who in self.audience.members and len(self.audience.members) == 1
 
-    def tell(self, item: Item) -> None:
-        """To all readers that have had their first list, whether their programs read or not."""
-        if self._joined is not None and type(item) is Joined and not item.resumed:
-            self._joined.append(item)
-        else:
-            self._tell(item)
-
-    def _tell(self, item: Item) -> None:
-        if self._joined:
-            self._tell_joins()
+    def tell(self, item: Item, besides: Collection[Endpoint] = ()) -> None:
+        """To all readers that have had their first list, whether their programs read or not; `besides`: but
+        not to these."""
+        if self._gathered is not None and isinstance(item, GatheredItem):
+            self._gathered.append((item, besides))
+            return
+        self.tell_gathered()
         about = getattr(item, "endpoint", None)
         for reader in self.audience.members.values():
-            if reader.ready and not reader.mute and reader.me != about:
+            if reader.ready and not reader.mute and reader.me != about and reader.me not in besides:
                 self.effects.append(Deliver(reader.me, self.group, item))
 
     def tell_one(self, reader: Reader, item: Item) -> None:
-        if self._joined:
-            self._tell_joins()
+        self.tell_gathered()
         if reader.ready and not reader.mute and reader.me != getattr(item, "endpoint", None):
             self.effects.append(Deliver(reader.me, self.group, item))
 
     def hand_on(self, item: Item, stream: Endpoint, *, hold: bool = False) -> None:
         """Messages, to those that read; `hold`: keep them for the others."""
-        if self._joined:
-            self._tell_joins()
+        if self._gathered:
+            self.tell_gathered()
         effects, group = self.effects, self.group
         for reader in self.audience.reading.values():
             if reader.me != stream and not reader.mute:

@@ -4,7 +4,7 @@
     ┌────────────────────────────────────────────────┐       ┌───────────────────┐
     │ DelegateCore, one per group                    │       │                   │
     │ Aggregate, for submitters                      │       │                   │
-    │   │ Ask                 ▲ Told                 │       │                   │
+    │   │ AskMembership       ▲ Told                 │       │                   │
     │   ▼                     │                      │  call │                   │
     │ LocalServer, of a host that exists only here ──┼──────▶│ takes it for one  │
     │                                                │ hear  │ of its children   │
@@ -46,7 +46,7 @@ from rostra.protocols.fifo.aggregate import Aggregate
 from rostra.protocols.fifo.delegate import Backup, DelegateCore, In, Lingering
 from rostra.protocols.fifo.events import (
     Appointed,
-    Ask,
+    AskMembership,
     Broadcast,
     Cast,
     Heard,
@@ -349,11 +349,11 @@ class ClusterCore(Service):
                 case Transmit(to, group, message):
                     for piece in pieces(message, self._part_bytes):
                         self._transmit(now, to, group, piece, out)
-                case Ask(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
+                case AskMembership(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
                     message_ = ns.Message(self.mouth, data)
                     self._between.append((machine.group, Told(message_), False))
                     self._delegate(machine.group)
-                case Ask(request):
+                case AskMembership(request):
                     assert self.local is not None
                     self._token -= 1
                     self._asked[self._token] = machine

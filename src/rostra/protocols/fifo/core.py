@@ -3,7 +3,7 @@
       HostCore
       ┌────────────────────────────────────────┐
       │ MemberCore, MemberCore ◀── Reception   │  data: datagrams
-      │   │ Ask                       ▲ Told   │◀────────────────▶
+      │   │ AskMembership             ▲ Told   │◀────────────────▶
       └───┼───────────────────────────┼────────┘
       call▼                           │hear
       ┌────────────────────────────────────────┐  control: links
@@ -33,9 +33,11 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused
 from rostra.groups.attributes import Role
+from rostra.groups.kinds import FIFO, GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
+from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import (
-    Ask,
+    AskMembership,
     Cast,
     Deliver,
     Heard,
@@ -44,10 +46,15 @@ from rostra.protocols.fifo.events import (
     LeaveAsked,
     Paused,
     Resumed,
+    SendingStopped,
+    StreamsUnwanted,
+    StreamsWanted,
     Submitted,
     Told,
     Transmit,
+    ViewGiven,
 )
+from rostra.protocols.fifo.gated import GATE, GatedGroups
 from rostra.protocols.fifo.listing import ShownAnswers, shown_notice
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import DELEGATE, decode_control
@@ -86,6 +93,7 @@ class HostCore(Service):
         self.members: dict[Group, dict[Endpoint, MemberCore]] = {}
         self.submitters: dict[Group, dict[Endpoint, Submitter]] = {}  # who speak through our delegate
         self.receptions: dict[Group, Reception] = {}  # what members share that have no reception of their own
+        self.gated = GatedGroups(self)  # agreed groups that are spoken in
         self._shown = ShownAnswers()
         self._fragments = Fragments(self.config, self._room)
         self._part_bytes = self.config.datagram_bytes
@@ -118,29 +126,34 @@ class HostCore(Service):
                 self._submitted(now, event, out)
             case Heard():
                 self._heard(now, event, out)
+            case TimerFired(timer) if timer[4] == GATE:
+                group, endpoint = Group(str(timer[1]), Domain(str(timer[2]))), Endpoint(str(timer[3]))
+                self.gated.timed_out(now, group, endpoint, out)
             case TimerFired(timer):
                 group, endpoint = Group(str(timer[1]), Domain(str(timer[2]))), Endpoint(str(timer[3]))
                 reception = self.receptions.get(group)
                 if reception is not None and endpoint == reception.me:
                     self._received(now, reception, event, out)
                 else:
-                    self._drive(now, group, endpoint, event, out)
+                    self.drive(now, group, endpoint, event, out)
+            case Paused(endpoint, group) | Resumed(endpoint, group) if self.gated.find(group, endpoint):
+                self.gated.reads(now, event, out)
             case Paused(endpoint, group) | Resumed(endpoint, group):
-                self._drive(now, group, endpoint, event, out)
+                self.drive(now, group, endpoint, event, out)
             case JoinAsked():
-                self._join(now, event, out)
+                self.join(now, event, out)
             case LeaveAsked(endpoint, token, group):
                 if self._find(group, endpoint) is None:
                     refusal = NotMember(f"{endpoint} is not in {group}", fix="join it first")
                     out.append(Answer(token, ns.denied(refusal)))
                 else:
-                    self._drive(now, group, endpoint, event, out)
+                    self.drive(now, group, endpoint, event, out)
                     out.append(Answer(token, ns.Done()))
             case EndpointGone(endpoint):
                 self._endpoint_gone(now, endpoint, event, out)
             case Asked(endpoint):  # to close it
                 for group in self._groups_of(endpoint):
-                    self._drive(now, group, endpoint, LeaveAsked(endpoint, 0, group), out)
+                    self.drive(now, group, endpoint, LeaveAsked(endpoint, 0, group), out)
                     self._hurry(now, group, endpoint, out)
                 self._numbers.pop(endpoint, None)
         return out
@@ -149,20 +162,25 @@ class HostCore(Service):
         """What the notice service says to members is for their machines; everything else passes."""
         out: list[Effect] = []
         for effect in effects:
-            match effect:
-                case Tell(endpoints, notice):
-                    self._told(now, endpoints, notice, out)
-                case Answer(token, result) if token < 0:
-                    self._answered(now, token, result, out)
-                case Answer(token, ns.Absolute() | ns.Resolved() as result):
-                    out.append(Answer(token, self._shown.seen(result)))
-                case _:
+            if type(effect) is Tell:
+                self._told(now, effect.endpoints, effect.notice, out)
+            elif type(effect) is not Answer:
+                if isinstance(effect, StreamsWanted | StreamsUnwanted | ViewGiven | SendingStopped):
+                    self.gated.heard(now, effect, out)
+                else:
                     out.append(effect)
+            elif effect.token < 0:
+                self._answered(now, effect.token, effect.result, out)
+            elif type(effect.result) in (ns.Absolute, ns.Resolved):
+                out.append(Answer(effect.token, self._shown.seen(effect.result)))
+            else:
+                out.append(effect)
         return out
 
     # Programs
 
-    def _join(self, now: Instant, event: JoinAsked, out: list[Effect]) -> None:
+    def join(self, now: Instant, event: JoinAsked, out: list[Effect], kind: GroupKind = FIFO) -> None:
+        """Of another kind than FIFO: for the service of such groups, as `gated.py` says."""
         group, me = event.group, event.endpoint
         before = self.members.get(group, {}).get(me)
         if me not in self.local.endpoints:
@@ -188,14 +206,17 @@ class HostCore(Service):
             next_seq=self._numbers.get(me, {}).get(group, 1),
             reception=self._reception(event),
             parts=self._fragments.of(group),
+            kind=kind,
         )
+        if kind is not FIFO:
+            member.sending.hold()  # until its first view
         if before is not None:
             # It left a moment ago, and its last messages are still being repaired: that goes on.
             member.sending.inherit(before.sending)
         self.members.setdefault(group, {})[me] = member
         table = self.local.groups.get(group)
         present = {} if table is None else table.members
-        self._perform(now, member, member.step(now, event, present), out, joining=event.token)
+        self.perform(now, member, member.step(now, event, present), out, joining=event.token)
 
     def _reception(self, event: JoinAsked) -> Reception | None:
         """What this member shares with the others of its host, if it does."""
@@ -213,7 +234,7 @@ class HostCore(Service):
     def _hurry(self, now: Instant, group: Group, endpoint: Endpoint, out: list[Effect]) -> None:
         member = self.members.get(group, {}).get(endpoint)
         if member is not None and member.departing:
-            self._perform(now, member, member.hurry(now), out)
+            self.perform(now, member, member.hurry(now), out)
 
     def _submit(self, now: Instant, event: JoinAsked, before: MemberCore | None, out: list[Effect]) -> None:
         """It will be in no view; but it may speak only where it might have joined."""
@@ -232,7 +253,7 @@ class HostCore(Service):
         submitter = Submitter(group, me, self.config, luck=event.luck, next_seq=next_seq)
         self.submitters.setdefault(group, {})[me] = submitter
         out.append(Answer(event.token, ns.Done()))
-        self._perform(now, submitter, submitter.step(now, event), out)
+        self.perform(now, submitter, submitter.step(now, event), out)
 
     def _submitted(self, now: Instant, event: Submitted, out: list[Effect]) -> None:
         member = self._find(event.group, event.endpoint)
@@ -241,11 +262,11 @@ class HostCore(Service):
         elif not is_sound(Run(0, event.count, event.block)):
             out.append(Ignored("Submitted", "not a block of messages"))
         else:
-            self._perform(now, member, member.step(now, event), out)
+            self.perform(now, member, member.step(now, event), out)
 
     def _endpoint_gone(self, now: Instant, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
         for group in self._groups_of(endpoint):
-            self._drive(now, group, endpoint, event, out)
+            self.drive(now, group, endpoint, event, out)
         self._numbers.pop(endpoint, None)
         # Nobody answers what it has asked; a reception that asked in its name asks again, in another's.
         for token in [token for token, question in self._asked.items() if question.asker == endpoint]:
@@ -268,7 +289,7 @@ class HostCore(Service):
             for message in messages:
                 self._heard_by_owners(now, group, message, out)
         for member in self._apart(group):
-            self._perform(now, member, member.step(now, heard), out)
+            self.perform(now, member, member.step(now, heard), out)
 
     def _apart(self, group: Group) -> list[MemberCore | Submitter]:
         """Those who share no reception."""
@@ -290,7 +311,7 @@ class HostCore(Service):
         for who in owners:
             member = members.get(who)
             if member is not None and not member.reception.only:
-                self._perform(now, member, member.hear(now, message), out)
+                self.perform(now, member, member.hear(now, message), out)
 
     def _room(self, group: Group, stream: Stream, number: int) -> int:
         """For parts of this message, should one of our members wait for it."""
@@ -318,12 +339,12 @@ class HostCore(Service):
         tables = (self.members, self.submitters)
         return sorted(group for table in tables for group, those in table.items() if endpoint in those)
 
-    def _drive(self, now: Instant, group: Group, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
+    def drive(self, now: Instant, group: Group, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
         member = self._find(group, endpoint)
         if member is None:
             out.append(Ignored(type(event).__name__, "not in the group"))
         else:
-            self._perform(now, member, member.step(now, event), out)
+            self.perform(now, member, member.step(now, event), out)
 
     def _received(
         self,
@@ -333,9 +354,9 @@ class HostCore(Service):
         out: list[Effect],
         told: Iterable[Endpoint] = (),
     ) -> None:
-        self._perform(now, reception, reception.step(now, event, told), out)
+        self.perform(now, reception, reception.step(now, event, told), out)
 
-    def _perform(
+    def perform(
         self,
         now: Instant,
         member: MemberCore | Submitter | Reception,
@@ -345,7 +366,10 @@ class HostCore(Service):
     ) -> None:
         for effect in effects:
             if type(effect) is Deliver:
-                out.append(effect)
+                if effect.group in self.gated.groups:
+                    self.gated.deliver(now, effect, out)
+                else:
+                    out.append(effect)
                 continue
             match effect:
                 case Cast(group, message):
@@ -355,11 +379,15 @@ class HostCore(Service):
                     self._inside(now, member, message, out)
                 case Transmit(to, group, message):
                     out += [Transmit(to, group, piece) for piece in pieces(message, self._part_bytes)]
-                case Ask(request):
+                case AskMembership(request):
                     self._token -= 1
                     me = member.asks() if isinstance(member, Reception) else member.me
                     joins = joining if isinstance(request, ns.Join) else None
                     self._asked[self._token] = _Question(me, member, joins)
+                    if isinstance(request, ns.Join) and request.group_kind != FIFO:
+                        claimed = JoinClaimed(me, self._token, request)
+                        out += self.hear(now, self.stack.call(now, self, CLAIM_AGENT, claimed))
+                        continue
                     asked = Asked(me, self._token, request)
                     out += self.hear(now, self.stack.call(now, self, AGENT, asked))
                 case _:
@@ -372,12 +400,12 @@ class HostCore(Service):
     def _carry_out_orders(self, now: Instant, reception: Reception, out: list[Effect]) -> None:
         for who, order in reception.take_orders():
             if (member := reception.members.get(who)) is not None:
-                self._perform(now, member, member.ordered(now, order), out)
+                self.perform(now, member, member.ordered(now, order), out)
 
     def _inside(
         self, now: Instant, speaker: MemberCore | Submitter | Reception, message: Speech, out: list[Effect]
     ) -> None:
-        """Whoever is on the same host hears it here, at the cost of one effect each."""
+        """Members on the same host get it here, at the cost of one effect each."""
         if type(message) is Data and message.size:  # a repair, of which they may have the rest
             whole, needless = self._fragments.whole(now, speaker.group, (message,))
             self._overhear(speaker.group, needless, out)
@@ -393,7 +421,7 @@ class HostCore(Service):
             self._heard_by_owners(now, group, message, out)
         for member in self._apart(group):
             if member is not speaker and isinstance(member, MemberCore):
-                self._perform(now, member, member.step(now, heard), out)
+                self.perform(now, member, member.step(now, heard), out)
 
     def _forget(self, member: MemberCore | Submitter) -> None:
         for table in (self.members, self.submitters):
@@ -402,6 +430,7 @@ class HostCore(Service):
                 if member.me in self.local.endpoints and member.sending.next_seq > 1:
                     self._numbers.setdefault(member.me, {})[member.group] = member.sending.next_seq
                 del those[member.me]
+                self.gated.forget(member.group, member.me)
                 if not those:
                     del table[member.group]
                 reception = self.receptions.get(member.group)
@@ -424,8 +453,10 @@ class HostCore(Service):
             case ns.PutOut(group, refusal):
                 for endpoint in endpoints:
                     member = self._find(group, endpoint)
-                    if isinstance(member, MemberCore):
-                        self._perform(now, member, member.ordered(now, Expel(refusal.what)), out)
+                    if self.gated.find(group, endpoint) is not None:
+                        pass  # the service of its group has seen it, and takes it out
+                    elif isinstance(member, MemberCore):
+                        self.perform(now, member, member.ordered(now, Expel(refusal.what)), out)
                     else:
                         out.append(Tell((endpoint,), notice))
             case ns.Only() | ns.Without():
@@ -466,21 +497,32 @@ class HostCore(Service):
         for endpoint in endpoints:
             member = members.get(endpoint)
             if member is not None and member.reception.only:
-                self._perform(now, member, member.step(now, told), out)
+                self.perform(now, member, member.step(now, told), out)
 
     def _answered(self, now: Instant, token: int, result: object, out: list[Effect]) -> None:
         question = self._asked.pop(token)
         member, joining = question.machine, question.joining
+        if joining is not None and isinstance(member, MemberCore) and member.kind != FIFO:
+            self._answered_gated(now, member, result, out)
+            return
         match result:
             case ns.Absolute():
                 if isinstance(member, Reception):
                     self._received(now, member, Told(result), out, list(member.members))
                 else:
-                    self._perform(now, member, member.step(now, Told(result)), out)
+                    self.perform(now, member, member.step(now, Told(result)), out)
             case ns.Denied() if joining is not None and not isinstance(member, Reception):
                 out.append(Answer(joining, result))
-                self._perform(now, member, member.step(now, JoinRefused(result)), out)
+                self.perform(now, member, member.step(now, JoinRefused(result)), out)
             case ns.Denied():
                 out.append(Ignored("Ask", "denied"))
             case _ if joining is not None:
                 out.append(Answer(joining, ns.Done()))
+
+    def _answered_gated(self, now: Instant, member: MemberCore, result: object, out: list[Effect]) -> None:
+        """The directory lists a member of an agreed group, or refuses it. Meanwhile it may have left."""
+        if isinstance(result, ns.Denied):
+            self.gated.refused(now, member.group, member.me, result, out)
+            self.perform(now, member, member.step(now, JoinRefused(result)), out)
+        elif member.over:
+            self.perform(now, member, [AskMembership(ns.Leave(member.group))], out)

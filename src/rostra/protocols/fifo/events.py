@@ -15,12 +15,14 @@ from typing import Any
 from msgspec import Struct
 
 from rostra.core.effects import Effect, Event, Observation
+from rostra.core.stack import ServiceName
 from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Whereabouts
 from rostra.protocols.flow.messages import Run, Speech, Stream
-from rostra.protocols.relaxed.requests import Denied
+from rostra.protocols.relaxed.requests import Denied, Done
 
 # Events from programs
 
@@ -83,10 +85,68 @@ class JoinRefused(Event, frozen=True):
     denied: Denied
 
 
-class Ask(Effect, frozen=True):
+class AskMembership(Effect, frozen=True):
     """A request to the membership service, in the name of this machine's endpoint."""
 
     request: Any
+
+
+# Between this service and that of agreed membership, whose groups are spoken in as well: see `gated.py`
+
+
+class StreamsWanted(Effect, frozen=True):
+    """A member of an agreed group is to send and receive: claim its kind, list it, and pin every stream for
+    it. Answered once, by `StreamsAnswered` to the service `asker`."""
+
+    asker: ServiceName[Any]
+    endpoint: Endpoint
+    group: Group
+    group_kind: GroupKind
+    luck: int
+    role: Role = Role.BOTH
+    slow: Slow = Slow.THROTTLE
+    meta: bytes = b""
+
+
+class StreamsUnwanted(Effect, frozen=True):
+    """It has left the agreed group, or will not come in: its streams end."""
+
+    endpoint: Endpoint
+    group: Group
+
+
+class ViewGiven(Effect, frozen=True):
+    """Its program was given this view, just now: the members, or how they differ from those before."""
+
+    endpoint: Endpoint
+    group: Group
+    number: int
+    members: tuple[Endpoint, ...] | None
+    joined: tuple[Endpoint, ...] = ()
+    gone: tuple[Endpoint, ...] = ()
+    may_send: bool = True
+
+
+class SendingStopped(Effect, frozen=True):
+    """These have no living view: nothing that they send leaves the host, until `ViewGiven`."""
+
+    group: Group
+    endpoints: tuple[Endpoint, ...]
+
+
+class StreamsAnswered(Event, frozen=True):
+    """`Done`: nothing is missed from now on of any stream. Or why that cannot be."""
+
+    endpoint: Endpoint
+    group: Group
+    result: Done | Denied
+
+
+class StreamsLost(Event, frozen=True):
+    """The member was expelled, for it did not keep up."""
+
+    endpoint: Endpoint
+    group: Group
 
 
 # Events from the network
@@ -267,6 +327,12 @@ class JoinedTogether(Item, frozen=True, tag=13):
     """Several joined at once, each as in `Joined`, none of them back from a partition."""
 
     members: tuple[tuple[Endpoint, Role, bytes], ...]
+
+
+class ChangesTogether(Item, frozen=True, tag=14):
+    """Several of these at once, in this order: members that were lost with a domain, or are back."""
+
+    items: tuple[Joined | Left | Gap, ...]
 
 
 class Deliver(Effect, frozen=True, gc=False):

@@ -1,4 +1,5 @@
-"""The LAN machine at a member (table 4.2): for each LAN, do we know the starts of its senders?
+"""Receiver side, for each LAN: do we know the first sequence number that each of its senders owes us? If not,
+our delegate is asked (the LAN machine, table 4.2).
 
     none ── join notice, its delegate unknown ──▶ 1 WAIT_DELEGATE ── delegate joins: CutRequest ──▶ 2 CUT
       │                                                ▲   delegate leaves      ▲                   │
@@ -216,7 +217,6 @@ class Lans:
 
     def apply(self, *cuts: Cut) -> None:
         """Compare cuts with the view: see the table above."""
-        self._voice.gather_joins()
         complete = {cut.lan: self._apply(cut) for cut in cuts if cut.complete}
         for cut in cuts:
             if not cut.complete:
@@ -225,7 +225,6 @@ class Lans:
                     self._ask(lan)
         if complete:
             self._settle(complete)
-        self._voice.told_joins()
 
     def _apply(self, cut: Cut) -> Lan:
         lan = self.machine(cut.lan, asks=False)

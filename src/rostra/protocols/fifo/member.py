@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rostra.core.effects import Effect, EndpointGone, Event, Ignored, Instant, TimerFired
 from rostra.groups.attributes import FifoAttributes, Role, Slow
-from rostra.groups.kinds import FIFO
+from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Member
 from rostra.names import Endpoint, Group
 from rostra.protocols.fifo.events import (
@@ -95,8 +95,9 @@ class MemberCore:
         next_seq: int = 1,
         reception: Reception | None = None,
         parts: Parts = NO_PARTS,
+        kind: GroupKind = FIFO,
     ) -> None:
-        self.group, self.me = group, me
+        self.group, self.me, self.kind = group, me, kind
         self.role, self.slow, self.meta = role, slow, meta
         self.config = config
         self._own: Outside | InGroup | Leaving = Outside()
@@ -189,6 +190,12 @@ class MemberCore:
         self._carry_out(order)
         return effects
 
+    def send_in(self, now: Instant, view: int) -> list[Effect]:
+        """In an agreed group: our program was given this view."""
+        effects = self._begin(now)
+        self.sending.send_in(view)
+        return effects
+
     def _begin(self, now: Instant) -> list[Effect]:
         self.voice.now = now
         effects: list[Effect] = []
@@ -211,7 +218,7 @@ class MemberCore:
     def _join(self, present: Mapping[Endpoint, Member]) -> None:
         """0 → 1."""
         attributes = FifoAttributes(self.role, self.sending.next_seq, self.slow)
-        self.voice.ask(ns.Join(self.group, meta=self.meta, group_kind=FIFO, attributes=attributes))
+        self.voice.ask(ns.Join(self.group, meta=self.meta, group_kind=self.kind, attributes=attributes))
         self._own = Inside()
         self.reception.add(self, present)
         if self.role.sends:

@@ -302,6 +302,12 @@ class Reception:
     # Notices
 
     def told(self, notice: object, to: Iterable[Endpoint] = ()) -> None:
+        """What it changes is one item for each reader."""
+        self.voice.gather()
+        self._told(notice, to)
+        self.voice.end_gathering()
+
+    def _told(self, notice: object, to: Iterable[Endpoint]) -> None:
         match notice:
             case ns.Message(source, data):
                 self._control(source, data)
@@ -348,6 +354,7 @@ class Reception:
             each for each in self.members.values() if each.listed and not each.ready and not each.mute
         ]
         if newcomers:
+            self.voice.tell_gathered()  # what is in their list is no change for them
             ready = Ready(self._everybody())
             for member in newcomers:
                 member.ready = True
@@ -370,12 +377,9 @@ class Reception:
                 if lan != self.lan and inside(why.domain, lan) != keep:
                     self.lans.covered(lan)
         cause = why.cause if isinstance(why, ns.Joined) else None
-        if cause is Cause.JOIN:
-            self.voice.gather_joins()
         for member in change.joined:
             self._member_joined(member, cause, active)
         self.lans.joined_all()
-        self.voice.told_joins()
 
     def _member_left(self, member: Member, why: object, active: bool) -> None:
         attributes = attributes_of(member)
@@ -544,8 +548,10 @@ class Reception:
             return
         match message:
             case Heartbeat(pulses):
+                self.voice.gather()
                 for pulse in pulses:
                     self.senders.pulse(pulse)
+                self.voice.end_gathering()
             case Nak():
                 self.senders.asked(message)
             case Below():

@@ -1,4 +1,5 @@
-"""One sender as a receiver has it: the states of the machine that `senders.py` drives (table 4.3).
+"""Receiver-side state of one sender's stream, from the first notice of it to its last number (table 4.3); the
+machine is driven by `senders.py`.
 
      none
        │ in a cut, no notice yet

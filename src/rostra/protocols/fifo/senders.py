@@ -10,7 +10,7 @@ A receiver is one member, or all members of a host that share what they receive 
 The states of one sender are in `sender.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import assert_never
 
@@ -245,22 +245,26 @@ class Senders:
         elif not state.parted:
             # Some readers lag; the others need not wait for them.
             sender.state = replace(state, parted=True)
-            ready = [each for each in self._audience.ready if each.me not in inbound.lagging]
-            self._tell_left(sender, state, ready)
+            self._tell_left(sender, state, map(Endpoint, inbound.lagging))
+            for each in self._audience.ready:
+                if each.me not in inbound.lagging:
+                    sender.begins[each.me] = inf
 
-    def _tell_left(self, sender: Sender, state: SenderLeft, readers: list[Reader]) -> None:
+    def _tell_left(self, sender: Sender, state: SenderLeft, besides: Iterable[Endpoint] = ()) -> None:
         """Once to each: nothing more of it concerns a reader that was told."""
-        left = Left(sender.endpoint, state.why, sender.inbound.told - 1)
-        for reader in readers:
-            if sender.begins.get(reader.me, 0) < inf:
-                sender.begins[reader.me] = inf
-                self._voice.tell_one(reader, left)
+        told = {*besides, *[who for who, begins in sender.begins.items() if begins == inf]}
+        self._voice.tell(Left(sender.endpoint, state.why, sender.inbound.told - 1), told)
+
+    def _tell_one_left(self, sender: Sender, state: SenderLeft, reader: Reader) -> None:
+        if sender.begins.get(reader.me, 0) < inf:
+            sender.begins[reader.me] = inf
+            self._voice.tell_one(reader, Left(sender.endpoint, state.why, sender.inbound.told - 1))
 
     def _end(self, sender: Sender, state: SenderLeft) -> None:
         self._voice.cancel_timer("drain", sender.endpoint)
-        behind = [each for each in self._audience.ready if each.me in sender.inbound.lagging]
-        for reader in behind:
-            self._catch_up(sender, reader)
+        for reader in self._audience.ready if sender.inbound.lagging else ():
+            if reader.me in sender.inbound.lagging:
+                self._catch_up(sender, reader)
         self._drop(sender.endpoint)
         last = sender.inbound.told - 1
         if sender.is_aggregate:
@@ -271,7 +275,7 @@ class Senders:
         if state.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
             self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
             self.say_status()
-        self._tell_left(sender, state, behind if state.parted else list(self._audience.ready))
+        self._tell_left(sender, state)
 
     def _drop(self, endpoint: Endpoint) -> None:
         self.announced.discard(endpoint)
@@ -414,7 +418,7 @@ class Senders:
                     self._catch_up(sender, reader)
                     match sender.state:
                         case SenderDraining(parted=True) as draining:
-                            self._tell_left(sender, draining, [reader])
+                            self._tell_one_left(sender, draining, reader)
             self._end_if_drained(sender)
         if readers and nobody_read:
             self.deliver_all()

@@ -47,6 +47,8 @@ class Outbound:
         self.stable = next_seq - 1
         self.store = Store()
         self.state = SendState.QUEUEING
+        self.view = 0  # of an agreed group: what is emitted now is sent in this one
+        self.is_held = False  # of an agreed group: it has no living view, and nothing is emitted
         self._queue: deque[Run] = deque()  # not numbered yet: `first` means nothing
         self.queued = 0
         self._queued_bytes = 0
@@ -118,9 +120,18 @@ class Outbound:
         self.state = SendState.OPEN
         self._emit(was_blocked=False)
 
+    def hold(self) -> None:
+        """Of an agreed group: emit nothing, until `send_in`."""
+        self.is_held = True
+
+    def send_in(self, view: int) -> None:
+        """Of an agreed group: what waits, and what comes, is sent in this view."""
+        self.view, self.is_held = view, False
+        self._emit(was_blocked=False)
+
     def _emit(self, was_blocked: bool) -> None:
         """Everything that the window allows. It was blocked if it was open with something in its queue."""
-        if self.state is _QUEUEING:
+        if self.state is _QUEUEING or self.is_held:
             return
         voice, config, store = self._voice, self._config, self.store
         emitted = False
@@ -138,7 +149,7 @@ class Outbound:
             else:
                 now_due = cut(waiting, 0, room)
                 self._queue[0] = Run(0, waiting.count - room, waiting.block[len(now_due.block) :], waiting.at)
-            run = Run(first, now_due.count, now_due.block, now_due.at)
+            run = Run(first, now_due.count, now_due.block, now_due.at, self.view)
             self.next_seq = end = first + run.count
             self.queued -= run.count
             self._queued_bytes -= len(run.block)

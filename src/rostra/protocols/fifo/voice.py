@@ -5,7 +5,7 @@ from typing import Final
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, parent
-from rostra.protocols.fifo.events import Ask, Broadcast, Cast, Deliver, Item, Transmit
+from rostra.protocols.fifo.events import AskMembership, Broadcast, Cast, Deliver, Item, Transmit
 from rostra.protocols.fifo.messages import ADHOC, DELEGATE, Control, encode
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
@@ -70,7 +70,7 @@ class StepContext:
         self.effects.append(Broadcast(tuple(to), self.group, message))
 
     def ask(self, request: AnyRequest) -> None:
-        self.effects.append(Ask(request))
+        self.effects.append(AskMembership(request))
 
     def resolve(self) -> None:
         """Ask for the list of members. It comes as `Told(Absolute)`."""

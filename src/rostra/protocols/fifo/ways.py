@@ -1,4 +1,5 @@
-"""Reachability on the data channel: notices prove that links between servers work, not that datagrams arrive.
+"""Liveness of data paths between delegates. Links may work while datagrams are lost: probe a path, mark it
+silent, and route around it.
 
     sent data ── nothing came back for a while: probe, repeatedly ──▶ silent ── any datagram ──▶ reachable
 

@@ -260,4 +260,4 @@ _MAY_BE_NOTHING = frozenset({"between", "root", "parity_frames", "resume_share",
 
 def _require(holds: bool, rule: str) -> None:
     if not holds:
-        raise BadInput(f"adhoc settings: {rule}", fix="start from FifoConfig.lan() or FifoConfig.wan()")
+        raise BadInput(f"FIFO settings: {rule}", fix="start from FifoConfig.lan() or FifoConfig.wan()")

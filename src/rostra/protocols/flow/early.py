@@ -15,7 +15,7 @@ class Early:
         self._config = config
         self._kept: dict[Stream, list[Run]] = {}
         self._sizes: dict[Stream, tuple[int, int]] = {}  # messages, bytes
-        self._sources: dict[Stream, Domain] = {}  # who sent us the last of it, if anybody cares
+        self._sources: dict[Stream, Domain] = {}  # who sent us the last of it, if that matters
         self.bytes = 0
 
     def __contains__(self, stream: Stream) -> bool:

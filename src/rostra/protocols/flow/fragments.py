@@ -150,7 +150,7 @@ class Parts:
                 self._drop(stream, incoming.numbers[-1])
             return None
         self._drop(stream, number)
-        run = Run(number, 1, b"".join(partial.blocks), data.run.at)
+        run = Run(number, 1, b"".join(partial.blocks), data.run.at, data.run.view)
         if not is_sound(run):
             return None  # parts of two different messages, or of none: it is asked for again, whole
         return Data(stream, run, data.high, data.stable, data.repair, data.hop)
@@ -357,7 +357,7 @@ def held(
                     if left > 0:
                         part = some.block[offset : min(offset + part_bytes, end + 1)]
                         left -= len(part)
-                        yield Run(some.first, 1, part, some.at), offset, size
+                        yield Run(some.first, 1, part, some.at, some.view), offset, size
 
 
 def _stretches(asked: Iterable[Range]) -> Iterator[tuple[int, int, int, int]]:

@@ -52,6 +52,7 @@ class Run(Struct, frozen=True, array_like=True, gc=False):
     count: Number
     block: bytes
     at: Moment = 0.0  # when the sender's program handed it over, on its own clock; for people
+    view: Number = 0  # in groups of agreed membership: the number of the view in which it was sent
 
     @property
     def end(self) -> int:

@@ -55,17 +55,18 @@ def cut(run: Run, first: int, end: int) -> Run:
     number = run.first
     if stride := _stride(run):
         first, end = max(first, run.first), min(end, run.end)
-        return Run(first, end - first, block[(first - number) * stride : (end - number) * stride], run.at)
+        part = block[(first - number) * stride : (end - number) * stride]
+        return Run(first, end - first, part, run.at, run.view)
     while number < first:
         place = _after(block, place)
         number += 1
     begin = place
     if end >= run.end:
-        return Run(first, run.end - first, block[begin:], run.at)
+        return Run(first, run.end - first, block[begin:], run.at, run.view)
     while number < end:
         place = _after(block, place)
         number += 1
-    return Run(first, end - first, block[begin:place], run.at)
+    return Run(first, end - first, block[begin:place], run.at, run.view)
 
 
 def take(run: Run, bytes_max: int) -> int:
@@ -99,27 +100,27 @@ def datagrams(data: Data, bytes_max: int) -> Iterator[Data]:
     while number < run.end:
         after = _after(block, place)
         if after - begin > bytes_max and number > first:
-            yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
+            yield _with_run(data, Run(first, number - first, block[begin:place], run.at, run.view))
             begin, first = place, number
         if after - place > bytes_max:
-            alone = Run(number, 1, block[place:after], run.at)
+            alone = Run(number, 1, block[place:after], run.at, run.view)
             yield from _parts(data, alone, bytes_max)
             begin, first = after, number + 1
         place = after
         number += 1
     if first < number:
-        yield _with_run(data, Run(first, number - first, block[begin:place], run.at))
+        yield _with_run(data, Run(first, number - first, block[begin:place], run.at, run.view))
 
 
 def _parts(data: Data, run: Run, bytes_max: int) -> Iterator[Data]:
     size = len(run.block)
     for offset in range(0, size, bytes_max):
-        part = Run(run.first, 1, run.block[offset : offset + bytes_max], run.at)
+        part = Run(run.first, 1, run.block[offset : offset + bytes_max], run.at, run.view)
         yield Data(data.stream, part, data.high, data.stable, data.repair, data.hop, offset, size)
 
 
 def _with_run(data: Data, run: Run) -> Data:
-    # The rest of a run that is cut comes right behind. Whoever heard of it already would take it for lost.
+    # The rest of a run that is cut comes right behind. A receiver that knows of it would take it for lost.
     high = data.high if data.repair else min(data.high, run.end - 1)
     return Data(data.stream, run, high, data.stable, data.repair, data.hop)
 

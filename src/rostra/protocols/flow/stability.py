@@ -1,4 +1,5 @@
-"""Stability of one stream: how far each receiver is, and so what every holder may forget (X-087..X-091).
+"""Garbage collection of sent messages: a message is stable, and may be forgotten, when it is below what every
+receiver needs next (X-087..X-091).
 
     at every delegate    local   receiver of our LAN ──▶ the next number that it needs: its pin
     at home, besides     lans    LAN ──▶ the least next number of its receivers, as its delegate reports it

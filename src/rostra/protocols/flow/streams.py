@@ -178,7 +178,7 @@ class Inbound:
         else:
             due = self.store.get(self.told, self.next - 1)
         self.told = self.next
-        if self.told <= self.stable + 1 and not self.lagging:  # everybody else had it long ago
+        if self.told <= self.stable + 1 and not self.lagging:  # all others had it long ago
             self.store.forget(self.told - 1)
         return due
 

@@ -12,10 +12,12 @@ of this host that are still `entering` do not count: they have not chosen the ki
 from collections.abc import Callable
 from typing import Any
 
-from rostra.errors import NotAllowed
-from rostra.groups.kinds import FIFO
+from rostra.errors import NotAllowed, NotAvailable, RostraError
+from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Endpoint, Group
+from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 
 Hear = Callable[[Any], None]
@@ -55,6 +57,8 @@ class Admission:
     def _refusal(self, result: Any) -> Denied | None:
         if type(result) is Denied:
             return None if result.retriable else result
+        if type(result) is Absolute and (kind := _claimed_kind(result.members)) is not None:
+            return denied(NotAllowed(f"{self.group} is {kind}", fix="join it so, or choose another name"))
         if type(result) is Absolute and self._is_plain(result.members):
             return denied(
                 NotAllowed(
@@ -89,3 +93,33 @@ class Admission:
                     return False  # mostly one of the first, for delegates come before hosts
                 plain = plain or member.kind is None
         return plain
+
+
+def _claimed_kind(members: Members) -> GroupKind | None:
+    """The strong kind that it has, if its list says so. Such a group has its own way in."""
+    kinds = [each.kind for each in members if each.kind is not None and each.kind.is_claimed]
+    return kinds[0] if kinds else None
+
+
+def why_not_spoken(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
+    """Why an agreed group cannot be joined with that delivery, so."""
+    if join.delivery is DeliveryKind.NONE:
+        return None
+    refusal: RostraError | None = None
+    if join.delivery is DeliveryKind.ATOMIC:
+        refusal = NotAvailable(
+            'membership="agreed" with delivery="atomic" comes with a later version',
+            fix='until then: delivery="fifo"',
+        )
+    elif not has_streams:
+        refusal = NotAvailable('this agent has no delivery="fifo"', fix="connect to the agent of a real host")
+    elif join.role is Role.SUBMIT:
+        refusal = NotAllowed(
+            'role="submit" is for those who are no members, and members alone speak in an agreed group',
+            fix='join it with role="both" or role="send"',
+        )
+    elif join.slow is Slow.SPILL:
+        refusal = NotAvailable(
+            'slow="spill" is not there with membership="agreed"', fix='use slow="throttle" or slow="expel"'
+        )
+    return None if refusal is None else denied(refusal)

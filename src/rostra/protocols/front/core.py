@@ -24,8 +24,9 @@ from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
-from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
+from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
+from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.detect.config import DetectConfig
@@ -42,7 +43,7 @@ from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
-from rostra.protocols.front.admission import Admission
+from rostra.protocols.front.admission import Admission, why_not_spoken
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
@@ -120,6 +121,7 @@ class FrontCore:
         self._dying: dict[str, EndpointGone] = {}  # by name: the stack does not know of it yet
         self._entering: dict[Group, set[Endpoint]] = {}  # of whom it is not known yet whether they may
         self._arrivals = 0
+        self._long_turn = 0  # the last one that had no time
         self._tick_due = port.now + WATCH_TICK_S
         host = port.stack.find(HOST)
         window_bytes = host.config.window_bytes if host is not None else 0
@@ -373,6 +375,13 @@ class FrontCore:
             session.parted(deliver.endpoint, deliver.group)
         elif type(item) is Excluded:
             session.link.left(deliver.group)
+        elif type(item) is GroupTerminated:
+            session.parted(deliver.endpoint, deliver.group)
+            self._release(session, deliver.endpoint, ("in", deliver.group))
+        elif type(item) is MemberMoved:
+            session.parted(deliver.endpoint, deliver.group)
+            session.reads_views(deliver.endpoint, item.to)
+            session.moved(deliver.endpoint, deliver.group, item.to)
 
     def catch_up(self, session: ProgramSession, missed: dict[Endpoint, Missed]) -> None:
         """It reads again: say what it missed, then give every group concerned a new baseline."""
@@ -460,21 +469,25 @@ class FrontCore:
         self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool
     ) -> None:
         """Views come in the order of what is said in groups, so it is paused like one that speaks."""
-        if join.delivery is not DeliveryKind.NONE:
-            refusal = denied(
-                NotAvailable(
-                    f'membership="agreed" with delivery="{join.delivery.value}" comes with a later version',
-                    fix='until then: delivery="none"',
-                )
-            )
+        refusal = why_not_spoken(join, has_streams=HOST in self.port.stack)
+        if refusal is not None:
             self.settled(session, endpoint, join, refusal, is_new=is_new)
             session.answer(token, refusal)
             return
-        kind = GroupKind(MembershipKind.AGREED, join.delivery, survive=join.survive)
+        kind, luck = GroupKind(MembershipKind.AGREED, join.delivery, survive=join.survive), 0
+        if kind.is_spoken_in:
+            self.port.entered(join.group)
+            session.link.enters()
+            luck = self.port.luck(endpoint, join.group)
         if is_new:
             session.reads_views(endpoint, join.group)
         our_token = session.expect(token, endpoint, join, is_new)
-        self.port.step(AgreedJoinAsked(endpoint, our_token, join.group, kind, join.create, join.meta))
+        self.port.step(
+            AgreedJoinAsked(
+                *(endpoint, our_token, join.group, kind, join.create, join.meta),
+                *(luck, join.role, join.slow),
+            )
+        )
 
     def leave_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed
@@ -483,8 +496,12 @@ class FrontCore:
 
     def has_no_time(self) -> bool:
         """Has this turn no time for what more programs ask? It is looked at now and then."""
+        if self._long_turn == self.port.turn:
+            return True
         self._arrivals += 1
-        return self._arrivals % LOOK_EVERY == 0 and self.port.turn_is_long
+        if self._arrivals % LOOK_EVERY == 0 and self.port.turn_is_long:
+            self._long_turn = self.port.turn
+        return self._long_turn == self.port.turn
 
     def join_soon(self, session: ProgramSession, join: Event, then: Callable[[], None] | None = None) -> None:
         """At the end of the turn, with all others that join in it; whatever else it asks comes after that."""

@@ -17,9 +17,12 @@ from msgspec import Meta, Struct
 from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
+from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.fifo.requests import Enter, Exit
-from rostra.protocols.relaxed.requests import AnyAnswer, AnyNotice, Denied, denied
+from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
+from rostra.protocols.relaxed.requests import AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
 
 NO_ENDPOINT: Final = 0
@@ -27,7 +30,8 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyRequest = AnyResolveRequest | Enter | Exit | JoinAgreed | LeaveAgreed
+AnyRequest = AnyResolveRequest | Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
+AnyAnswer = AnyResolveAnswer | GroupPresented
 
 
 class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):

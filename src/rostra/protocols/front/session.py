@@ -41,6 +41,7 @@ from rostra.protocols.front.messages import (
 )
 from rostra.protocols.front.port import Hold, ProgramLink
 from rostra.protocols.front.shares import User
+from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
@@ -78,7 +79,7 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed)
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed)
 """What an agent that is shutting down refuses."""
 
 _STORED: Final = (Open, Register, Unregister)
@@ -87,7 +88,7 @@ _STORED: Final = (Open, Register, Unregister)
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed)
+_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed)
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -499,6 +500,13 @@ class ProgramSession:
         self._unread.pop((endpoint, group), None)
         self.link.left(group)
 
+    def moved(self, endpoint: Endpoint, group: Group, to: Group) -> None:
+        """What it held of the one it holds of the other."""
+        held = self.held.get(endpoint, set())
+        if ("in", group) in held:
+            held.discard(("in", group))
+            held.add(("in", to))
+
     def _submit(self, submit: Submit) -> None:
         endpoint = self.endpoints.get(submit.endpoint)
         if endpoint is None or (endpoint, submit.group) not in self._unread:
@@ -568,6 +576,7 @@ HOLDS: Final[dict[type, str]] = {
     Join: "in",
     Enter: "in",
     JoinAgreed: "in",
+    JoinLed: "in",
     Watch: "watches",
     WatchLife: "lives",
 }
@@ -575,6 +584,7 @@ GIVES_BACK: Final[dict[type, str]] = {
     Leave: "in",
     Exit: "in",
     LeaveAgreed: "in",
+    LeaveLed: "in",
     Unwatch: "watches",
     UnwatchLife: "lives",
 }

@@ -1,4 +1,5 @@
-"""Open collections: resolve requests that a server has forwarded and that are not fully answered yet.
+"""Scatter-gather of one group's members: resolve requests that a server has forwarded, which neighbours still
+owe a reply, and how joins and leaves that come meanwhile are merged in.
 
     Question(id, source) ──▶ Collection ◀── replies, joins, leaves, failures, until no neighbour is awaited
                                  │

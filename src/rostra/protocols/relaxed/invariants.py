@@ -44,7 +44,7 @@ def _rows(server: DomainServer) -> Iterator[str]:
         ):
             yield f"{group} forgot who listens: {row.listeners} of {children}"
         if row.inner is Interest.NONE:
-            yield f"a row for {group} without anybody inside"
+            yield f"a row for {group} without a member inside"
         if row.told is not row.inner:
             yield f"{group} told {row.told.name} outward and is {row.inner.name}"
         if row.outer is not server.table.outer(group):

@@ -177,7 +177,7 @@ class LocalServer(Service):
         self._joins: dict[Group, GatheredJoins] | None = None  # of this turn, while they are gathered
         self._around = frozenset(enclosing(host))  # every scope that contains this host
         self._sequence = 0
-        self._counter = 0
+        self.counter = 0  # of our members' joins and leaves
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
@@ -741,8 +741,8 @@ class LocalServer(Service):
         return MessageId(self.host, self.incarnation, self._sequence)
 
     def _stamp(self) -> Stamp:
-        self._counter += 1
-        return (self.incarnation, self._counter)
+        self.counter += 1
+        return (self.incarnation, self.counter)
 
     def _send(self, message: Any, out: list[Effect]) -> None:
         out.append(Send(self.gms, message))
@@ -752,7 +752,7 @@ class LocalServer(Service):
             out.append(Tell(endpoints, notice))
 
     def _reaches_beyond(self, group: Group) -> bool:
-        """Is there anybody to tell and to ask about this group besides ourselves?"""
+        """Is there another host to notify and to ask about this group?"""
         return self.up and group.scope != self.host
 
     def _may_come_from_outside(self, group: Group) -> bool:

@@ -10,6 +10,7 @@ for a while; `rostra.client.why` asks them all and puts the explanation together
     seen         endpoints elsewhere that this host's programs were notified of (at agents only)
     refusals     requests of programs that were denied
     late         when our own event loop stalled, which makes every neighbour look silent
+    views        what other services say of removals (`Recallable`): views of agreed groups
 
 No decision depends on this memory, so it may be bounded and lost, oldest first: a domain server still stores
 no membership (C-023). Times are sent as ages, so the clocks of two machines need not agree.
@@ -33,10 +34,13 @@ from rostra.core.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
+    Recallable,
+    RecallNote,
     Received,
     Send,
     Tell,
     Ticked,
+    TimerFired,
 )
 from rostra.core.observer import Beside, NodeBegan, Seen
 from rostra.groups.members import Because, Cause, Members, Part
@@ -61,6 +65,7 @@ DEPARTURES_MAX: Final = 2_048  # that were asked for; and as many that were not
 SEEN_MAX: Final = 4_096
 REFUSALS_MAX: Final = 128
 LATE_MAX: Final = 32
+VIEWS_MAX: Final = 256
 NAMES_MAX: Final = 8
 """Groups and neighbours that one note names; it counts all of them."""
 
@@ -151,6 +156,7 @@ class Trail:
         self._seen_count = 0
         self._refusals: deque[RefusedRequest] = deque(maxlen=REFUSALS_MAX)
         self._late: deque[tuple[Instant, float]] = deque(maxlen=LATE_MAX)
+        self._views: deque[tuple[Instant, RecallNote]] = deque(maxlen=VIEWS_MAX)
 
     # What happens
 
@@ -177,6 +183,14 @@ class Trail:
         """A step of the stack, or beside one what a link reported. Most steps are about something else, so
         that is found out first."""
         kind = type(event)
+        if kind in _AGREEING:
+            self._views.extend(
+                [
+                    (now, note)
+                    for effect in effects
+                    if isinstance(effect, Recallable) and (note := effect.recalled()) is not None
+                ]
+            )
         if kind is Received:
             message = event.message  # type: ignore[attr-defined]
             said = type(message)
@@ -253,7 +267,7 @@ class Trail:
                 self._seen_count -= len(self._seen.popleft()[1])
 
     def _link_down(self, now: Instant, down: LinkDown, effects: Sequence[Seen]) -> None:
-        """The failure that a lost neighbour means, if it concerned anybody."""
+        """The failure that a lost neighbour means, if it concerned a member."""
         telling = Telling(HERE)
         _tally(telling, effects)
         for effect in effects:
@@ -320,6 +334,15 @@ class Trail:
             if concerns(about, member.endpoint)
         }
         refusals = [each for each in self._refusals if concerns(about, each.endpoint)]
+        views = [
+            (at, note)
+            for at, note in self._views
+            if inside(note.group.scope, asker)
+            and (
+                any(concerns(about, each) for each in note.members)
+                or (not note.members and path == self._path)
+            )
+        ]
         return {
             "node": self._path,
             "about": about,
@@ -373,6 +396,15 @@ class Trail:
                 }
                 for each in _last(refusals, size)
             ],
+            "views": [
+                {
+                    "ago_s": _age(now, at),
+                    "what": note.what,
+                    "endpoints": [each for each in note.members if concerns(about, each)][:NAMES_MAX],
+                    "text": note.text,
+                }
+                for at, note in _last(views, size)
+            ],
             "late": [{"ago_s": _age(now, at), "late_s": round(s, 3)} for at, s in _last(self._late, size)],
             "present": [
                 {"endpoint": endpoint, "groups": _names(groups, asker)} for endpoint, groups in present[:size]
@@ -390,6 +422,10 @@ class Trail:
             -notes[-1].at if notes else 0.0,
             peer,
         )
+
+
+_AGREEING: Final = frozenset((Received, TimerFired, LinkDown, LinkUp, LinkMoved))
+"""Events of which something comes that is worth recalling; not those of messages."""
 
 
 def _tally(telling: Telling, effects: Sequence[Seen]) -> None:
