@@ -158,7 +158,7 @@ class _Reports:
 def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> CheckVerdict:
     """C-067: stamps about one source never go back in what one observer is told, nor in what it is answered;
     and what a detector says of one neighbour alternates (C-027). Without `answers` those to questions are
-    passed over, as by whoever has only the journal."""
+    passed over, as by a reader who has only the journal."""
 
     def check() -> str:
         latest: dict[tuple[str, Endpoint, Group, Endpoint], Stamp] = {}
@@ -200,8 +200,8 @@ def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> C
 
 
 def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> CheckVerdict:
-    """C-070..C-073: at every `Settled`, whoever follows a group has been told its true membership; and so is
-    whoever asks between a `Settled` and the next change, unless `answers` are passed over."""
+    """C-070..C-073: at every `Settled`, every follower of a group has its true membership; and so has
+    every program that asks between a `Settled` and the next change, unless `answers` are passed over."""
 
     def check() -> str:
         twin: Twin | None = None
@@ -246,8 +246,8 @@ def stable_truth(history: Iterable[AnyRecord], *, answers: bool = True) -> Check
 
 
 def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
-    """While no server or line fails between two `Settled`, whoever follows is told each change of each
-    source once and in order; whoever got a `Gap` gets a new snapshot before the world settles again."""
+    """While no server or line fails between two `Settled`, every follower gets each change of each
+    source once and in order; one that got a `Gap` gets a new snapshot before the world settles again."""
 
     def check() -> str:
         twin: Twin | None = None
@@ -330,7 +330,7 @@ def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
                     following, calm = set(reports_now), True
                     changes, told, gapped = {}, {}, set()
             reports.take(record)
-        return "" if compared else "nothing changed in calm weather while somebody followed"
+        return "" if compared else "nothing changed in calm weather while a program followed"
 
     return verdict_of("watch-complete", check)
 
@@ -392,14 +392,14 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVer
                     kept += len(due) - len(still) if isinstance(record, NoticeRecord) else 0
                     due = still
         if due:
-            return "the history ends before everybody must have been told"
-        return "" if kept else "nobody lost sight of anybody for long enough"
+            return "the history ends before all must have been notified"
+        return "" if kept else "no host lost sight of another for long enough"
 
     return verdict_of("both-sides-told", check)
 
 
 def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVerdict:
-    """C-035, C-060: once what failed works again, and nothing else fails, whoever follows a group is told
+    """C-035, C-060: once what failed works again, and nothing else fails, a follower of a group is told
     of every member that it can see again within `bound_s`."""
 
     def check() -> str:
@@ -443,7 +443,7 @@ def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVerdict
                     healed += len(due) - len(still) if isinstance(record, NoticeRecord) else 0
                     due = still
         if due:
-            return "the history ends before everybody must have been seen again"
+            return "the history ends before all must have been seen again"
         return "" if healed else "nobody came back into sight"
 
     return verdict_of("heals-alone", check)

@@ -17,6 +17,7 @@ from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.observe.trace import CallAnswered, ProgramTold
+from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.links.config import LinkConfig
@@ -39,6 +40,12 @@ KINDS: Final = (
     GroupKind(MembershipKind.LED, DeliveryKind.FIFO),
     GroupKind(MembershipKind.RELAXED, DeliveryKind.ATOMIC),
 )
+VARIANTS: Final[dict[GroupKind | None, GroupKind | None]] = {
+    KINDS[0]: GroupKind(MembershipKind.AGREED, survive="majority"),
+    KINDS[2]: GroupKind(MembershipKind.AGREED, survive="any"),
+}
+"""In half of the storms: kinds that differ from another in nothing but their rule."""
+
 FAULTS: Final = (
     *("crash", "crash", "isolate", "isolate", "isolate", "restart", "pause", "resume"),
     *("cut_seat", "cut_site", "heal", "rest"),
@@ -64,9 +71,25 @@ class Joiner:
         self.must_ask = False
         if self.kind == FIFO:
             call = self.program.join_fifo(CHESS)
+        elif self.kind is not None and self.is_agreed:
+            call = self.program.join_agreed(CHESS, survive=self.kind.survive)
         else:
             call = self.program.join(CHESS, kind=self.kind)
         self.call = call if call.result is None else None
+
+    def leave(self) -> None:
+        (self.program.leave_agreed if self.is_agreed else self.program.leave)(CHESS)
+
+    @property
+    def is_agreed(self) -> bool:
+        """Is there a service for this kind? Of the others the simulated front claims
+        the kind itself."""
+        kind = self.kind
+        return (
+            kind is not None
+            and kind.membership is MembershipKind.AGREED
+            and kind.delivery is DeliveryKind.NONE
+        )
 
     @property
     def is_strong(self) -> bool:
@@ -100,6 +123,8 @@ class ClaimStorm(Reporter):
         world, luck = self.world, self.luck
         world.run(4.0)
         kinds: list[GroupKind | None] = list(luck.sample(KINDS, luck.choice((2, 2, 3))))
+        if Random(f"variants {self.seed}").random() < 0.5:
+            kinds = [VARIANTS.get(each, each) for each in kinds]
         kinds += [luck.choice((None, FIFO, kinds[0], kinds[1])) for _ in range(luck.randrange(3))]
         places = zip(luck.sample(world.tree.hosts, len(kinds)), kinds, strict=True)
         self.joiners = [Joiner(world.program(host), kind) for host, kind in places]
@@ -194,7 +219,7 @@ class ClaimStorm(Reporter):
 
     def _answered(self, at: Instant, node: Domain, answered: CallAnswered) -> None:
         call = answered.call
-        if not isinstance(call.request, Join | Enter) or not self.joiners:
+        if not isinstance(call.request, Join | Enter | JoinAgreed) or not self.joiners:
             return
         joiner = next(each for each in self.joiners if each.program is call.program)
         self.answers += 1
@@ -244,7 +269,7 @@ class ClaimStorm(Reporter):
         for joiner in self.joiners:
             if joiner.is_in:
                 if self.luck.random() < 0.5:
-                    joiner.program.leave(CHESS)
+                    joiner.leave()
                 else:
                     joiner.program.kill()
         self.joiners = []

@@ -3,6 +3,8 @@
 fifo-gap-free      each stream in order, each number once, and as it was said
 fifo-live          in peace no stream stands still: its next message comes, or the word that it is missing
 smooth-join        others that join and leave delay no stream between two that stay
+
+In agreed groups views say who is there; what else is promised of messages there is in `spoken_checkers.py`.
 """
 
 from bisect import bisect_left
@@ -10,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from rostra.names import Domain, Endpoint, Group, host_of, parent
+from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.runs import payloads
@@ -56,6 +59,7 @@ class _Stream:
     def __init__(self, next: int | None) -> None:
         self.next = next  # None until its first message says where it starts
         self.first = next
+        self.is_here = True  # in an agreed group: it is in the last view
 
 
 class _Listener:
@@ -64,9 +68,33 @@ class _Listener:
     def __init__(self) -> None:
         self.ready = False
         self.streams: dict[Endpoint, _Stream] = {}
-        self.last: dict[Endpoint, int] = {}  # of everybody ever heard in this membership
+        self.last: dict[Endpoint, int] = {}  # of every sender heard in this membership
         self.origins: dict[Endpoint, int] = {}  # of those who speak through aggregates: what comes next
         self.lost: set[Domain] = set()  # LANs whose aggregate was lost from sight
+        self.view = 0  # of an agreed group: the number of the last one
+
+    def _viewed(self, me: Endpoint, item: MemberView) -> None:
+        """A stream goes on after the view that removes its sender; it may begin anew if that comes back."""
+        self.ready, self.view = True, item.number
+        here = {who for who, _ in item.members or ()}
+        if item.members is None:
+            gone = {*item.left, *item.failed}
+            here = {who for who, each in self.streams.items() if each.is_here and who not in gone}
+            here.update([who for who, _ in item.joined])
+        for who in here - {me}:
+            if who not in self.streams or not self.streams[who].is_here:
+                self.streams[who] = _Stream(None)
+        for who, stream in self.streams.items():
+            stream.is_here = who in here
+
+    def _gap_between_views(self, record: DeliveryRecord, gap: talk.Gap, calm: bool) -> None:
+        me, who, stream = record.endpoint, gap.endpoint, self.streams.get(gap.endpoint)
+        if calm or stream is None:
+            raise Broken(f"{me} has a gap in {who}, and nothing failed", record)
+        if gap.last < gap.first or gap.first != (stream.next or gap.first):
+            raise Broken(f"{me} has a gap in {who} from {gap.first}, not from where it was", record)
+        stream.next = gap.last + 1
+        self.last[who] = gap.last
 
     def _joined(self, record: DeliveryRecord, who: Endpoint) -> None:
         if not self.ready:
@@ -88,6 +116,10 @@ class _Listener:
                 for who, _, _ in members:
                     self._joined(record, who)
                     self.streams[who] = _Stream(None)
+            case MemberView():
+                self._viewed(me, item)
+            case talk.Gap(who, first, last) if self.view:
+                self._gap_between_views(record, item, calm)
             case talk.Gap(who, first, last) if who in self.origins:
                 if parent(host_of(who)) not in self.lost:
                     raise Broken(f"{me} has a gap in {who}, whose LAN it never lost from sight", record)
@@ -175,8 +207,8 @@ class _Listener:
 def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> CheckVerdict:
     """X-004..X-006, IX-1..IX-3: what a receiver is given of a stream has consecutive numbers and the bytes
     that were said; nothing before `Joined`, nothing after `Left`; and a `Gap` only in a stream that was lost
-    from sight. Whoever leaves in calm weather is heard to the end (X-048). With `complete`, the history ends
-    in peace and long after the last word: then everybody has everything of those that it sees (IX-7)."""
+    from sight. One that leaves in calm weather is heard to the end (X-048). With `complete`, the history ends
+    in peace and long after the last word: then each has everything of the senders that it sees (IX-7)."""
 
     def check() -> str:
         listeners: dict[tuple[Endpoint, Group], _Listener] = {}
@@ -218,7 +250,7 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ch
         if complete and record is not None:
             for (me, group), listener in sorted(listeners.items()):
                 for who, stream in sorted(listener.streams.items()):
-                    if is_aggregate(who):
+                    if is_aggregate(who) or not stream.is_here:
                         continue
                     said_in_all = len(spoken[who, group].said)
                     if stream.next is not None and stream.next != said_in_all + 1:
@@ -234,7 +266,7 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ch
 
 
 class _Peace:
-    """Since when nothing fails, and everybody reads: only then is a stream owed progress."""
+    """Since when nothing fails, and all programs read: only then is a stream owed progress."""
 
     def __init__(self) -> None:
         self._broken: set[tuple[str, ...]] = set()
@@ -275,7 +307,7 @@ class _Owed:
 
 
 def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0.0) -> CheckVerdict:
-    """X-005, X-084: while nothing fails and everybody reads, a receiver that is owed a message is given the
+    """X-005, X-084: while nothing fails and all programs read, a receiver that is owed a message is given the
     next one, a `Gap`, or the end of the stream, within this time. A stream that goes on slowly goes on; one
     that stands still is broken, however much of it came before. Of a sender that is new to it a receiver is
     owed what is said from then on. `until`: when the world ended, if that was after its last record."""
@@ -357,7 +389,7 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
 
 
 def _begun(item: talk.Item, me: Endpoint) -> list[Endpoint]:
-    """Whose streams begin for somebody who is given this."""
+    """Whose streams begin for a receiver of this."""
     match item:
         case talk.Ready(members) | talk.JoinedTogether(members):
             return [who for who, role, _ in members if who != me and role.sends and not is_aggregate(who)]
@@ -370,7 +402,7 @@ def smooth_join(
     history: Iterable[AnyRecord], undisturbed: Iterable[AnyRecord], *, within_s: float = 0.005
 ) -> CheckVerdict:
     """X-002, of two runs with one seed: in `history` others join and leave, in `undisturbed` they do not. No
-    time between two messages that somebody in both was given of somebody in both grows by more than
+    time between two messages, from a sender in both to a receiver in both, grows by more than
     `within_s`."""
 
     def check() -> str:

@@ -10,21 +10,22 @@ is one whose buffer is full; it reads just enough to be taken for alive.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rostra.core.effects import Answer, Effect, Event, Tell
 from rostra.core.observer import BESIDE
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.groups.kinds import GroupKind
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.claims.agent import JoinClaimed
 from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
-from rostra.protocols.front.core import FrontCore
+from rostra.protocols.front.core import JOINS_AT_ONCE, LOOK_EVERY, FrontCore
 from rostra.protocols.front.messages import Answered, Ask, Ping, Pong, Told
 from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Join
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 
 OWN_UID = 1000
 """Of the user who runs the agents, and all programs of which nothing else is said."""
+
+
+WRITES_AT_ONCE: Final = 16
+"""Programs that are written to between two looks at how long the turn is."""
+
+TURN_STEPS_OVER: Final = 2 * JOINS_AT_ONCE + LOOK_EVERY + 8
+"""Steps of a turn after it has become long: those of one piece of work, which is not interrupted."""
 
 
 class NodeFront(Protocol):
@@ -66,9 +74,10 @@ class ProgramDid(Event, frozen=True):
 class SimFronts:
     """All fronts of a world, by the path of their node; made when the first program talks to it."""
 
-    def __init__(self, world: "World", config: FrontConfig) -> None:
+    def __init__(self, world: "World", config: FrontConfig, turn_steps: int) -> None:
         self.world = world
         self.config = config
+        self.turn_steps = turn_steps  # a turn with so many steps is long
         self.of: dict[Domain, NodeFront] = {}
 
     def connect(
@@ -104,6 +113,14 @@ class SimFronts:
         if isinstance(front, SimFront) and did.link.front is front:  # else it is of an earlier life
             front.happened(did)
 
+    def keep_pace(self, process: "SimProcess") -> None:
+        """A turn of its node has ended: programs are read as fast as the domain takes what they cause."""
+        front = self.of.get(process.path)
+        if isinstance(front, SimFront) and process.node is not None:
+            link = process.node.links.get(parent(process.path))
+            if link is not None and AGENT in process.stack:
+                front.core.keep_pace(link.backlog)
+
     def watched(self) -> dict[Group, set[Domain]]:
         """Groups that agents follow for their programs, and which do: a little longer than those watch."""
         found: dict[Group, set[Domain]] = {}
@@ -137,7 +154,8 @@ class SimFront:
         self.gathers = False
         self.silent: set[SimLink] = set()  # they answer no pings
         self.asked: dict[tuple[Endpoint, Group], int] = {}  # joins with delivery: the number of the question
-        self.turn = 0
+        self.turn = self.steps = 0  # and the steps of this turn
+        self._gathering = False  # this turn began before joins were gathered
         self._depth = 0
         self._work: deque[Callable[[], None]] = deque()
         self._writers: list[Writes] = []
@@ -174,19 +192,40 @@ class SimFront:
 
     def in_turn(self, what: Callable[[], None]) -> None:
         """Do this; when the outermost of these is done, what waits for the end of the turn."""
-        self.turn += not self._depth
+        if not self._depth and not self._gathering:
+            self.turn, self.steps = self.turn + 1, 0
         self._depth += 1
         try:
             what()
-            while self._depth == 1 and (self._writers or (self._work and not self.gathers)):
-                if self._work and not self.gathers:
-                    self._work.popleft()()
-                else:
-                    writers, self._writers = self._writers, []
-                    for writer in writers:
-                        writer.write()
+            if self._depth == 1:
+                self._end_turn()
+                self._gathering = self.gathers
         finally:
             self._depth -= 1
+
+    def _end_turn(self) -> None:
+        """As `Process` does: some work and some writers at least; what a long turn has no time for, in the
+        next one."""
+        while self._writers or (self._work and not self.gathers):
+            while self._work and not self.gathers:
+                self._work.popleft()()
+                if self.turn_is_long:
+                    break
+            self._write()
+            if self.turn_is_long and not self.gathers and (self._work or self._writers):
+                self.in_next_turn(lambda: None)
+                break
+        over = self.steps - self.world.fronts.turn_steps
+        assert over <= TURN_STEPS_OVER, f"{self.process.path} took {self.steps} steps in one turn"
+
+    def _write(self) -> None:
+        writers, self._writers = self._writers, []
+        for begin in range(0, len(writers), WRITES_AT_ONCE):
+            if begin and self.turn_is_long and not self.gathers:
+                self._writers = [*writers[begin:], *self._writers]
+                break
+            for writer in writers[begin : begin + WRITES_AT_ONCE]:
+                writer.write()
 
     def tell(self, tell: Tell) -> None:
         self.in_turn(lambda: self.core.tell(tell))
@@ -223,10 +262,14 @@ class SimFront:
     def stack(self) -> Stack:
         return self.process.stack
 
-    turn_is_long = False
+    @property
+    def turn_is_long(self) -> bool:
+        return self.steps >= self.world.fronts.turn_steps
+
     recorded = 0
 
     def step(self, event: Event) -> None:
+        self.steps += 1
         self.world.nodes.step(self.process, event)
 
     def report(self, effect: Effect) -> None:
@@ -313,7 +356,8 @@ class SimLink:
         assert session is not None
         match items:
             case (Ask(token, number, Join(group_kind=GroupKind()) as join),):
-                # As the service of such groups will: their joins are claims.
+                # A stand-in for services that do not exist yet (atomic, led): their joins will be claims.
+                # Kinds that exist go through the session as in production.
                 endpoint = session.endpoints[number]
                 claim = JoinClaimed(endpoint, session.expect(token, endpoint, join), join)
                 front.in_turn(lambda: front.step(claim))

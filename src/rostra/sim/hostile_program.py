@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rostra.errors import PeerError, RostraError
 from rostra.names import Domain, Group, enclosing, incarnation_of
+from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.flow.runs import block_of
@@ -29,6 +30,7 @@ from rostra.protocols.front.messages import (
     Submit,
     Told,
 )
+from rostra.protocols.led.requests import JoinLed
 from rostra.protocols.relaxed.requests import Join, Open, Opened
 from rostra.sim.fronts import SimFront, SimLink
 from rostra.sim.lies import NUMBERS, Lies
@@ -112,7 +114,7 @@ class HostileProgram:
     def _question(self) -> Ask:
         request = self._lies.struct(self._luck.choice(list(REQUESTS.values())))
         number = self._number()
-        if isinstance(request, Join | Enter) and number in self._own:
+        if isinstance(request, Join | Enter | JoinAgreed | JoinLed) and number in self._own:
             # It may join what it likes, and would then be seen there: let it be a group of its own.
             scope = self._luck.choice(enclosing(self.host)[1:])
             request = replace(request, group=Group(f"{NAME}-{self._luck.randrange(50)}", scope))

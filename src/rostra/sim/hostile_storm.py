@@ -66,6 +66,10 @@ CHURN: Final = (
 )
 
 
+FRAME_STEPS: Final = 1_024
+"""In one turn of a front: a program may ask for hundreds of things in one frame, which is read as a whole."""
+
+
 class HostileStorm(Reporter):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.shows = {ProgramTold: self._told}
@@ -89,6 +93,7 @@ class HostileStorm(Reporter):
             timers=LinkConfig.lan().over_datagrams(),
             fifo=FifoConfig(resume_s=luck.choice((0.5, 30.0))),
             front=FRONT,
+            turn_steps=FRAME_STEPS,
             watching=watching,
             observers=(self,),
             journal=journal,
@@ -267,7 +272,7 @@ class HostileStorm(Reporter):
         self.comparisons += 1
 
     def _others_were_answered(self) -> None:
-        """Whoever asked about a group that the liar has members of waits for its answer, or for its end."""
+        """A program that asked about a group with members of the liar waits for the answer, or its end."""
         for call in self.calls:
             assert call.program is not None
             if call.program.alive and not inside(self.below, call.program.host):

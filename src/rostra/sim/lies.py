@@ -25,7 +25,7 @@ from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import MessageId, Routed
+from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId, ResolveReply, Routed
 from rostra.sim.processes import WORLD_NAME
 from rostra.sim.world import World
 from rostra.wire import Encoder, FrameKind, FrameReader
@@ -58,6 +58,10 @@ class Lies:
         message = self.struct(kind)
         if isinstance(message, Claim) and inside(self.below, message.claimer):
             return None  # no lie: any host may claim a group, and its weaker members must then go
+        if isinstance(message, EndpointsJoined | ResolveReply) and any(
+            each.kind is not None and each.kind.is_claimed for each in message.members
+        ):
+            return None  # the same: it has a member of a strong kind
         return message if self._arrives(Data(1, 1, 1, 0, (message,))) else None
 
     def packet(self) -> Any | None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from rostra.errors import BadInput
 from rostra.impair.quality import LineQuality
 from rostra.names import ROOT, Domain, inside
+from rostra.protocols.agreed.branch import ConfirmAsked, LeaseAsked, LeaseConfirmed, LeaseGiven
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived, Transmit
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Data, Hello
@@ -100,7 +101,7 @@ class SimNetwork:
         packet: Any = order.packet
         if type(packet) is Hello:
             packet = self._world.channels.introduce(process, order.to, packet)
-        if type(packet) is Data and any(type(m) not in _ROUTINE for m in packet.messages):
+        if _matters(packet):
             self._world.busy()
         self._world.packets += 1
         if self._wire is not None:
@@ -120,12 +121,12 @@ class SimNetwork:
 
     def put_on(self, line: SimLine, packet: Any) -> None:
         arrives = line.arrival(self._world.now, self._world.luck)
-        if type(packet) is Data:
+        if _matters(packet):
             self.in_flight += 1
         self._world.agenda.at(arrives, self._arrive, line, packet)
 
     def _arrive(self, line: SimLine, packet: Any) -> None:
-        if type(packet) is Data:
+        if _matters(packet):
             self.in_flight -= 1
         if line.dead:
             return
@@ -249,7 +250,14 @@ class _Wire:
 
 
 def _at_rest(link: Link) -> bool:
-    return link.drained and isinstance(link.state, Together) and link.state.flowing
+    state = link.state
+    if not isinstance(state, Together) or not state.flowing:
+        return False
+    return link.drained or not (state.waiting or any(map(_matters, state.in_flight)))
+
+
+def _matters(packet: Any) -> bool:
+    return type(packet) is Data and any(type(message) not in _ROUTINE for message in packet.messages)
 
 
 def _apart(a: Domain, b: Domain, sender: Domain, to: Domain) -> bool:
@@ -261,5 +269,6 @@ def _apart(a: Domain, b: Domain, sender: Domain, to: Domain) -> bool:
     return inside(a, sender) and inside(b, to)
 
 
-_ROUTINE: Final = frozenset({LifeAsked, LifeTold})
-"""Questions after lives are repeated for ever, like heartbeats: a world that is at rest still asks them."""
+_ROUTINE: Final = frozenset({LifeAsked, LifeTold, LeaseAsked, LeaseGiven, ConfirmAsked, LeaseConfirmed})
+"""Questions after lives and leases are repeated for ever, like heartbeats: a world that is at rest still asks
+them."""

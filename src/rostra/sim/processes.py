@@ -23,6 +23,7 @@ from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
 from rostra.protocols.election import events as seat
 from rostra.protocols.fifo import events as talk
+from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.links.events import (
     ChannelOpened,
     Transmit,
@@ -59,6 +60,7 @@ class SimProcess:
         "node",
         "path",
         "paused",
+        "paused_at",
         "shelf",
         "skew_s",
         "step_s",
@@ -72,6 +74,7 @@ class SimProcess:
         self.life = 0
         self.incarnation = 0
         self.paused = False
+        self.paused_at = 0.0
         self.inbox: deque[Event] | None = None  # None while events are handled as they come
         self.step_s = 0.0  # a fault: how long the handling of one event takes
         self.busy_until = 0.0
@@ -155,6 +158,7 @@ class SimNodes:
         for process in touched:
             if process.node is not None:
                 self._carry_out(process, TURN_ENDED, process.node.flush(self._world.now + process.skew_s))
+                self._world.fronts.keep_pace(process)
 
     def _clock(self, process: SimProcess) -> float:
         """What its own clock shows."""
@@ -324,7 +328,7 @@ class SimNodes:
         """The process stands still: timers fire late, and what arrives waits."""
         for process in self._world.seats.in_one(self._world.process(server)):
             if process.works:
-                process.paused = True
+                process.paused, process.paused_at = True, self._world.now
                 process.inbox = process.inbox if process.inbox is not None else deque()
                 self._world.write(ServerChanged, process.path, "paused")
 
@@ -332,11 +336,27 @@ class SimNodes:
         for process in self._world.seats.in_one(self._world.process(server)):
             if process.paused:
                 process.paused = False
+                self._stood_still(process)
                 if process.inbox:
                     self._wake(process)
                 elif not process.step_s:
                     process.inbox = None
                 self._world.write(ServerChanged, process.path, "continued")
+
+    def _stood_still(self, process: SimProcess) -> None:
+        """As a process notices: its own clock says so, before it looks at anything else (C-161)."""
+        if process.path in self._world.seats.replicas and process.node is not None:
+            late_s = self._world.now - process.paused_at - process.node.tick_s
+            if late_s > 0:
+                assert process.inbox is not None, "it was paused"
+                process.inbox.appendleft(seat.StallDetected(late_s))
+
+    def tell_time(self, process: SimProcess, life: int) -> None:
+        """A seat is given the time as often as a process gives it."""
+        if process.life == life and process.node is not None:
+            at_ms = NUMBERS_PER_LIFE + round(1000 * self._clock(process))
+            self.step(process, seat.Clock(max(process.incarnation, at_ms)))
+            self._world.agenda.at(self._world.now + WATCH_TICK_S, self.tell_time, process, life)
 
     def slow(self, server: str, step_s: float) -> None:
         """From now on the handling of each event takes this long; 0 ends it."""
@@ -368,6 +388,7 @@ class SimNodes:
             for peer in process.lines:
                 self.step(process, ChannelOpened(peer))
             self.step(process, seat.Begun())
+            self._world.agenda.at(self._world.now + WATCH_TICK_S, self.tell_time, process, process.life)
             return
         registry = Registry.of(process.disk)
         plan = self.plan_of(path, incarnation)
@@ -408,4 +429,5 @@ class SimNodes:
             self._world.tree.siblings(path),
             replicated=tuple(self._world.seats.of),
             fifo=fifo,
+            agreed=self._world.agreed,
         )

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role, Slow
-from rostra.groups.kinds import GroupKind
+from rostra.groups.kinds import DeliveryKind, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
 from rostra.observe.trace import QUIET, CallAnswered, ProgramGiven, ProgramTold
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
-from rostra.protocols.fifo.events import Credit, Excluded, Item, Sent
+from rostra.protocols.fifo.events import ChangesTogether, Credit, Excluded, Item, Parted, Sent
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Reading, Submit, Told
+from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
@@ -144,18 +145,38 @@ class SimProgram:
             return self.ask(Exit(key))
         return self.ask(Leave(key, meta))
 
+    # Groups of led membership
+
+    def join_led(self, group: str | Group, *, online: bool = False, meta: bytes = b"") -> SimCall:
+        return self.ask(JoinLed(_group(group), online=online, meta=meta))
+
+    def leave_led(self, group: str | Group) -> SimCall:
+        return self.ask(LeaveLed(_group(group)))
+
     # Groups of agreed membership
 
     def join_agreed(
-        self, group: str | Group, *, survive: str = "", create: bool = True, meta: bytes = b""
+        self,
+        group: str | Group,
+        *,
+        survive: str = "",
+        create: bool = True,
+        meta: bytes = b"",
+        delivery: DeliveryKind = DeliveryKind.NONE,
+        role: Role = Role.BOTH,
+        slow: Slow = Slow.THROTTLE,
     ) -> SimCall:
         key = _group(group)
         self.agreed.setdefault(key, SimAgreed())
-        return self.ask(JoinAgreed(key, survive=survive, create=create, meta=meta))
+        if delivery is DeliveryKind.FIFO:
+            self._new_talk(key, role)
+        return self.ask(JoinAgreed(key, delivery, survive, create, meta, role, slow))
 
     def leave_agreed(self, group: str | Group) -> SimCall:
         key = _group(group)
         self.agreed.pop(key, None)
+        if key in self.talks:
+            self.talks[key].state, self.talks[key].mute = "leaving", True
         return self.ask(LeaveAgreed(key))
 
     # Groups that speak
@@ -169,16 +190,19 @@ class SimProgram:
         meta: bytes = b"",
     ) -> SimCall:
         """Join with `delivery="fifo"`."""
+        key = _group(group)
+        self._new_talk(key, role)
+        return self.ask(Enter(key, role, slow, meta))
+
+    def _new_talk(self, key: Group, role: Role) -> None:
         if self._world.fifo is None:
             raise BadInput("nobody can speak in this world", fix="make it with fifo=True")
-        key = _group(group)
         before = self.talks.get(key)
         if before is not None and before.state != "over":
             raise BadInput(
                 f"{self} is in {key.name} already", fix="leave first, and wait until it has parted"
             )
         self.talks[key] = Talk(key, role, 0 if before is None else before.said)
-        return self.ask(Enter(key, role, slow, meta))
 
     def say(self, group: str | Group, *payloads: bytes) -> None:
         """Hand messages to the agent, as many as it will have; the others wait for their turn."""
@@ -374,8 +398,21 @@ class SimProgram:
             case Enter(group=group), _:
                 if (refused := self.talks.pop(group, None)) is not None and refused.joined:
                     write(TalkChanged, self.address, group, "left")
-            case JoinAgreed(group=group), Denied():
+            case JoinLed(group=group, online=True), Done():
+                self.following.add(group)
+                self.views.follow(group)
+            case LeaveLed(group=group), Done():
+                self.following.discard(group)
+                self.views.unfollow(group)
+            case JoinAgreed(group=group), Done():
+                self._joined_talk(group)
+            case JoinAgreed(group=group, delivery=delivery), Denied():
                 self.agreed.pop(group, None)
+                refused = self.talks.pop(group, None) if delivery is DeliveryKind.FIFO else None
+                if refused is not None and refused.joined:
+                    write(TalkChanged, self.address, group, "left")
+            case LeaveAgreed(group=group), Done() if group in self.talks:
+                write(TalkChanged, self.address, group, "left")
             case Exit(group=group), Done():
                 write(TalkChanged, self.address, group, "left")
             case Watch(group=group), Done():
@@ -453,13 +490,20 @@ class SimProgram:
         if stay is not None and self.alive:
             self._world.busy()
             stay.take(item)
-            if ProgramGiven in self._world.reporters:
-                self._world.show(self.host, ProgramGiven(self, group, item))
             if isinstance(item, Excluded):
                 del self.agreed[group]
+            if group not in self.talks:
+                if ProgramGiven in self._world.reporters:
+                    self._world.show(self.host, ProgramGiven(self, group, item))
+                return
+        if isinstance(item, ChangesTogether):
+            for each in item.items:
+                self.heard(group, each)
             return
         current = self.talks.get(group)
         if current is None or not self.alive:
+            return
+        if current.mute and not isinstance(item, Parted):
             return
         world = self._world
         self._joined_talk(group)

@@ -31,15 +31,19 @@ from rostra.sim.checkers import (
     watch_complete,
 )
 from rostra.sim.claim_storm import ClaimStorm
+from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.hostile_storm import HostileStorm
+from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
+from rostra.sim.set_storm import SetStorm
 from rostra.sim.shapes import SHAPES, shape
+from rostra.sim.spoken_storm import SpokenStorm
 from rostra.sim.talk_storm import CrowdStorm, TalkStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
-from rostra.sim.view_storm import ViewStorm
+from rostra.sim.view_storm import LivingStorm, PrimaryStorm, ViewStorm
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -66,7 +70,28 @@ CLAIMS: Final = "claims"
 VIEWS: Final = "views"
 """Nor this: agreed groups, while servers and hosts crash and sites are cut."""
 
-STORMS: Final = (*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, VIEWS)
+LIVING: Final = "living"
+"""Nor this: agreed groups of which one side lives at most, while processes stand still."""
+
+SPOKEN: Final = "spoken"
+"""Nor this: agreed groups with `delivery="fifo"`."""
+
+PRIMARY: Final = "primary"
+"""Nor this: as living, where the server of a group's scope says which side lives."""
+
+FAILOVER: Final = "failover"
+"""Nor this: agreed groups whose servers have replicas, while their leaders die."""
+
+MOVES: Final = "moves"
+"""Nor this: agreed groups whose core-sets move up and down a tree of four levels."""
+
+SETS: Final = "sets"
+"""Nor this: led groups, in the same weather."""
+
+STORMS: Final = (
+    *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS),
+)
 """What a storm can blow through."""
 
 
@@ -98,10 +123,13 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
 
 def _begin(
     seed: int, shape_name: str, journal: "SimJournal | None"
-) -> "TalkStorm | HostileStorm | ClaimStorm | ViewStorm | _Storm":
-    kinds: dict[str, Callable[..., TalkStorm | HostileStorm | ClaimStorm | ViewStorm]]
+) -> "TalkStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm | _Storm":
+    kinds: dict[
+        str, Callable[..., TalkStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm]
+    ]
     kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm}
-    kinds[VIEWS] = ViewStorm
+    kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
+    kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
@@ -174,7 +202,9 @@ class _Storm:
             watching=tapped(Scopes(tree), OneCopy(), Invariants()),
             journal=journal,
             config=RelaxedConfig(watch_linger_s=front.choice((0.0, 0.5, 5.0))),
-            front=FrontConfig(queue_records=front.choice((0, 0, 3, 4_097))),
+            front=FrontConfig(
+                queue_records=front.choice((0, 0, 3, 4_097)), backlog_max=front.choice((2, 16, 1_024))
+            ),
         )
         for line in self.world.lines():
             line.quality = replace(line.quality, delay=Uniform(0.0, luck.choice(_SLOWEST_S)))

@@ -37,6 +37,7 @@ from rostra.groups.attributes import Role, Slow
 from rostra.impair.quality import Constant, LineQuality, Lognormal, Uniform
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
 from rostra.observe.trace import DEFAULT_PROGRAM, Detail, Names, Trace
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
@@ -295,14 +296,22 @@ class _Teller:
         self._trace.show = {_DETAILS[word] for word in args}
 
     def join(self, args: list[str]) -> None:
-        args, options = _options(args, "meta", "offline", "permanent", "delivery", "role", "slow")
+        known = ("meta", "offline", "permanent", "delivery", "role", "slow", "membership", "survive")
+        args, options = _options(args, *known)
         group, who = self.group(_first(args, "a group")), self.programs(args[1:])
         delivery = options.get("delivery", "none")
         if delivery not in ("none", "fifo"):
             raise BadInput(f"no delivery is called {delivery!r}", fix="none or fifo")
         if delivery == "fifo" and self.world.fifo is None:
             raise BadInput("nobody can speak in this world", fix="say so:  world haifa: a b  fifo")
+        membership = options.get("membership", "relaxed")
+        if membership not in ("relaxed", "agreed"):
+            raise BadInput(f"no membership is called {membership!r}", fix="relaxed or agreed")
         for program in who:
+            if membership == "agreed":
+                meta = options.get("meta", "").encode()
+                program.join_agreed(group, survive=options.get("survive", ""), meta=meta)
+                continue
             if delivery == "fifo":
                 role = _one_of(Role, options.get("role", "both"))
                 slow = _one_of(Slow, options.get("slow", "throttle"))
@@ -319,7 +328,10 @@ class _Teller:
         args, options = _options(args, "meta")
         group = self.group(_first(args, "a group"))
         for program in self.programs(args[1:]):
-            program.leave(group, meta=options.get("meta", "").encode())
+            if group in program.agreed:
+                program.leave_agreed(group)
+            else:
+                program.leave(group, meta=options.get("meta", "").encode())
 
     def resolve(self, args: list[str]) -> None:
         args, options = _options(args, "deadline")
@@ -558,6 +570,7 @@ def _settings(options: dict[str, str], seed: int | None) -> dict[str, Any]:
         "seed": int(written) if seed is None else seed,
         "timers": (LinkConfig.lan() if lan else LinkConfig.wan()).over_datagrams(),
         "config": RelaxedConfig.lan() if lan else RelaxedConfig.wan(),
+        "agreed": AgreedConfig.lan() if lan else AgreedConfig.wan(),
         "fifo": (FifoConfig.lan() if lan else FifoConfig.wan()) if fifo else False,
     }
 

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 G: Final = Group("g", ROOT)
 MEMBERS_MAX: Final = 10
 CROWD_MAX: Final = 30
+LARGE_CROWD: Final = 40
+"""More than join in one turn, if the turn is long soon."""
+
 CLEAR_S: Final = 20.0
-"""So long after the last repair everybody must have caught up: links come back, then T_semi, T_peer, T_cut
+"""So long after the last repair all must have caught up: links come back, then T_semi, T_peer, T_cut
 and some rounds of repair (X-126)."""
 
 LIVE_S: Final = 10.0
@@ -118,7 +121,7 @@ class TalkStorm:
         handed = [record.item for record in history if isinstance(record, DeliveryRecord)]
         gaps = sum(isinstance(item, Gap) for item in handed)
         given = sum(item.run.count for item in handed if hasattr(item, "run"))
-        # Whoever spoke may have gone before anybody listened: then there is nothing to judge.
+        # A sender may have gone before a receiver was there: then there is nothing to judge.
         assert verdict.ok or not (verdict.broken or given), f"{verdict}: {verdict.where}"
         live = fifo_live(history, within_s=LIVE_S, until=self.world.now)
         assert not live.broken, str(live)
@@ -154,7 +157,7 @@ class TalkStorm:
             program.stream(G, every_s, phase_s=self.luck.random() * 0.1, size=size)
 
     def _back(self) -> None:
-        """Whoever has parted joins once more: the same endpoint, and its numbers go on."""
+        """A program that has left joins once more: the same endpoint, and its numbers go on."""
         if program := self._some("over"):
             self._join(program)
 
@@ -260,7 +263,7 @@ class TalkStorm:
             if program.talk(G).role.sends:
                 program.say(G, b"once more")
         world.run(CLEAR_S / 2)
-        assert not self._talking("joining", "leaving"), "somebody never got in, or never out"
+        assert not self._talking("joining", "leaving"), "a program never got in, or never out"
         everybody = {program.address for program in members}
         for program in members:
             self._has_everything(program, everybody, members)
@@ -279,7 +282,7 @@ class TalkStorm:
                 assert last == said.said, f"{program} has {other} up to {last} of {said.said}"
 
     def _keeps_nothing(self, program: SimProgram) -> None:
-        """Everybody has it, and everybody knows."""
+        """All have it, and the sender knows."""
         host = self.world.processes[program.host].stack[HOST]
         sending = host.members[G][program.address].sending
         assert sending.stable == sending.last_seq, f"{program} is not rid of its messages"
@@ -289,6 +292,12 @@ class CrowdStorm(TalkStorm):
     """Crowds: many programs of a host join in one turn, speak a little, and many die at once."""
 
     EVERY_S = (0.5, 1.0)
+
+    def __init__(
+        self, seed: int, *, faults: float | None = None, journal: "SimJournal | None" = None
+    ) -> None:
+        super().__init__(seed, faults=faults, journal=journal)
+        self.large = Random(f"large {seed}")  # apart, so that storms without a large crowd do the same
 
     def blow_over(self) -> TalkOutcome:
         self.world.settle()
@@ -305,7 +314,8 @@ class CrowdStorm(TalkStorm):
             return
         host = self.luck.choice(self._hosts())
         self.world.gather_joins(host, True)
-        for _ in range(self.luck.choice((2, 5, 12))):
+        size = self.luck.choice((2, 5, 12))
+        for _ in range(LARGE_CROWD if self.large.random() < 0.1 else size):
             self._named += 1
             program = self.world.program(host, f"p{self._named}")
             program.join_fifo(G, role=self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE)))

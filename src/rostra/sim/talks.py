@@ -41,6 +41,7 @@ class Talk:
         "hearer",
         "joined",
         "last",
+        "mute",
         "paused",
         "role",
         "said",
@@ -62,6 +63,7 @@ class Talk:
         self.unsent = 0
         self.waiting: deque[bytes] = deque()
         self.paused = False
+        self.mute = False  # it has left an agreed group, and takes nothing more but the end of its leave
         self.streams = 0  # each stream knows its number, and ends when a later one began
         # Who is there: the list that was given first, which others may have been given too, and what changed.
         self._listed: tuple[tuple[Endpoint, Role, bytes], ...] = ()

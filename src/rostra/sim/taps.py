@@ -3,7 +3,7 @@
 Scopes        no server outside a group's scope receives a message that names it           (C-009)
 OneCopy       no server receives one event twice                                           (C-019)
 Invariants    what must hold after every step of a stack                                   (C-159)
-TurnWork      a join costs an agent work for each member, and never for each pair of them
+TurnWork      a step costs work for each entry that the node holds, and never for each pair of them
 Tally         how many messages of each kind crossed how many links                        (C-144)
 """
 
@@ -11,21 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from rostra.core.effects import Effect, Event, Instant, Received
+from rostra.core.effects import Effect, Event, Ignored, Instant, Received
 from rostra.core.stack import Stack
 from rostra.errors import RostraError
-from rostra.groups.members import Cause
 from rostra.names import Domain, Group, Tree, depth, inside, strictly_inside
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
-from rostra.protocols.fifo.events import Aggregated, Cast, Deliver, Delivered, JoinAsked, Transmit
+from rostra.protocols.fifo.events import Aggregated, Broadcast, Cast, Deliver, Delivered, Transmit
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
 from rostra.protocols.relaxed import invariants
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.events import JoinsEnd
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId, ResolveReply
+from rostra.protocols.relaxed.messages import MessageId, ResolveReply
 
 
 class RuleBroken(RostraError):
@@ -74,31 +72,53 @@ class Scopes:
         return strictly_inside(group.scope, path) or (path == group.scope and path in self._tree.clusters)
 
 
-WORK_BASE: Final = 32
-WORK_PER_MEMBER: Final = 8
-"""Effects that joins may cost the agent they happen at, or one that hears of them: so many for each of its
-members, and never for each pair."""
+WORK_BASE: Final = 24
+WORK_PER_ENTRY: Final = 2
+"""Effects that one step may have: so many for each entry that the node holds, and never for each pair of
+them."""
 
 
 class TurnWork:
-    """The work of a turn in which a crowd joins is bounded. What is said, and its repair, is not counted."""
+    """The work of every step is bounded, of agents and of servers. Messages to a group, and their repair, are
+    not counted."""
+
+    def __init__(self) -> None:
+        self._held: dict[Domain, int] = {}  # after the last step: a step may end what it had to announce
 
     def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
-        host = stack.find(HOST)
-        joins = isinstance(event, JoinAsked | JoinsEnd) or (
-            isinstance(event, Received)
-            and isinstance(event.message, EndpointsJoined)
-            and event.message.cause is Cause.JOIN  # after a merge each is told by itself who is back
-        )
-        if host is None or not joins:
+        before, self._held[path] = self._held.get(path, 0), entries_of(stack)
+        if len(effects) <= WORK_BASE:
             return
-        members = sum(map(len, host.members.values()))
-        work = sum(not isinstance(effect, Cast | Transmit) and not _is_said(effect) for effect in effects)
-        if work > WORK_BASE + WORK_PER_MEMBER * members:
-            raise RuleBroken(f"{path} did {work} things after {type(event).__name__} for {members} members")
+        entries = max(before, self._held[path])
+        work = sum(not isinstance(effect, MULTICAST) and not _is_said(effect) for effect in effects)
+        if work > WORK_BASE + WORK_PER_ENTRY * entries:
+            kind = type(event.message if isinstance(event, Received) else event).__name__
+            raise RuleBroken(f"{path} did {work} things after {kind}, with {entries} entries")
+
+
+MULTICAST: Final = (Cast, Transmit, Broadcast)
+
+
+def entries_of(stack: Stack) -> int:
+    """How much a node holds: members, readers, streams, and rows of its server."""
+    entries = 0
+    if (agent := stack.find(AGENT)) is not None:
+        entries += sum([len(each.members) + len(each.watchers) for each in agent.groups.values()])
+    if (host := stack.find(HOST)) is not None:
+        shared = [*host.receptions.values()]
+        own = [each.reception for of in host.members.values() for each in of.values() if each.reception.only]
+        entries += sum([len(each.members) + len(each.view) for each in (*shared, *own)])
+    if (server := stack.find(SERVER)) is not None:
+        entries += sum([len(row.entries) + len(server.neighbours.up) for row in server.table.rows.values()])
+    if (cluster := stack.find(CLUSTER)) is not None:
+        entries += sum([len(each.view) + len(each.locals) for each in cluster.groups.values()])
+    return entries
 
 
 def _is_said(effect: Effect) -> bool:
+    """A message, or a part of one that a reader has already."""
+    if isinstance(effect, Ignored):
+        return effect.what == "Data"
     return isinstance(effect, Deliver) and isinstance(effect.item, Delivered | Aggregated)
 
 
@@ -109,6 +129,8 @@ class OneCopy:
     def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         if isinstance(event, Received):
             message = event.message
+            if not isinstance(getattr(message, "id", None), MessageId):
+                return  # agreed services repeat theirs on purpose
             # Each server that was asked answers under the id of the question: one answer each.
             answers = event.sender if isinstance(message, ResolveReply) else None
             copy = (path, type(message), message.id, answers)

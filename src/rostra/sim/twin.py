@@ -70,7 +70,7 @@ class Twin:
         return tuple(sorted(x for x in self.members.get(group, ()) if self.sees(host, host_of(x))))
 
     def rows(self, domain: Domain, agents: Mapping[Group, Set[Domain]] = NOBODY) -> tuple[Group, ...]:
-        """The groups that this domain's server keeps a row for: handled, with somebody below (C-146).
+        """The groups that this domain's server keeps a row for: handled, with a member below (C-146).
         `agents`: those that follow a group a little longer than their programs watch it."""
         below: dict[Group, set[Domain]] = {group: set(hosts) for group, hosts in agents.items()}
         for those in (self.members, self.followers):

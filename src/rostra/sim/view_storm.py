@@ -5,28 +5,31 @@
 Checked at every view that a program is given:
 
     same-view      equal ids, equal lists and ranks; each member's views have growing numbers
-    one-living     of a group whose rule lets one side live at most: no fence stands for two views
+    one-living     of a group whose rule lets one side live at most: no fence stands for two views, and of two
+                   members that live at this instant, neither is outside the other's later view
 
 and when the storm is over, `every-change`: all members of a group have one view, of exactly the programs that
 are in it, and none is blocked. This holds of groups whose rule lets one side live too: all hosts are back,
 and have said which of those that the group waits for are dead.
 """
 
+from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from rostra.core.observer import Reporter
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Endpoint, Group
 from rostra.observe.trace import CallAnswered, ProgramGiven
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.requests import JoinAgreed, MemberView
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Denied, Done
 from rostra.sim.network import LinkModel
 from rostra.sim.outcome import StormOutcome
-from rostra.sim.programs import SimCall, SimProgram
+from rostra.sim.programs import SimAgreed, SimCall, SimProgram
 from rostra.sim.shapes import clusters
-from rostra.sim.taps import Invariants, tapped
+from rostra.sim.site_faults import SiteFaults
+from rostra.sim.taps import Invariants, Tap, tapped
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -38,7 +41,6 @@ LOCAL: Final = Group("local", Domain("eu.fr"))
 WORLD: Final = Group("all", Domain("world"))
 RULES: Final = {CHESS: "", LEDGER: "majority", LOCAL: "majority", WORLD: ""}
 
-SERVERS: Final = ("eu.fr", "eu.de", "eu.it", "eu")
 DEEDS: Final = (
     *("join", "join", "join", "leave", "kill", "rest", "rest"),
     *("crash", "restart", "crash_host", "restart", "cut_site", "cut_link", "heal", "heal", "pause", "resume"),
@@ -49,22 +51,34 @@ CALM_S: Final = 90.0
 they hold."""
 
 
-class ViewStorm(Reporter):
+class ViewStorm(SiteFaults):
+    rules: Mapping[Group, str] = RULES
+    joined: tuple[Group, ...] = (CHESS, CHESS, LEDGER, LEDGER, LOCAL, WORLD)
+    deeds: tuple[str, ...] = DEEDS
+    word = "views"
+    speaks: ClassVar = False  # are its groups spoken in?
+    taps: tuple[Tap, ...] = ()  # what else looks at every step
+    replicas: Mapping[str, int] = {}
+    agreed: ClassVar[AgreedConfig | None] = None  # settings of its groups
+
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.shows = {ProgramGiven: self._given, CallAnswered: self._answered}
-        luck = self.luck = Random(f"views {seed}")
+        luck = self.luck = Random(f"{self.word} {seed}")
         self.seed = seed
         wan = LineQuality(Uniform(0.005, luck.choice((0.01, 0.05, 0.2))), loss=luck.choice((0.0, 0.0, 0.05)))
         self.world = World(
             seed,
-            tree=clusters({"eu.fr": 2, "eu.de": 2, "eu.it": 1, "us.ny": 1}),
+            tree=clusters(self.sites),
             links=LinkModel(LineQuality(Uniform(0.0001, 0.001)), wan),
             timers=LinkConfig.lan().over_datagrams(),
             wire=luck.random() < 0.1,
-            watching=tapped(Invariants(every=7)),
-            history=False,
+            watching=tapped(Invariants(every=7), *self.taps),
+            history=self.speaks,
+            fifo=self.speaks,
             observers=(self,),
             journal=journal,
+            replicas=self.replicas,
+            agreed=self.agreed,
         )
         self.lists: dict[tuple[Group, int, int, str], tuple[Endpoint, ...]] = {}
         self.fences: dict[tuple[Group, int], tuple[int, int, str]] = {}
@@ -80,7 +94,7 @@ class ViewStorm(Reporter):
         world.run(luck.uniform(0.0, 6.0))
         pace_s = luck.choice((0.05, 0.5, 2.0, 6.0))
         for _ in range(luck.choice((8, 16, 24))):
-            getattr(self, f"_{luck.choice(DEEDS)}")()
+            self._deed(luck.choice(self.deeds))
             world.run(luck.uniform(0.0, pace_s))
         self._clear()
         self._one_view()
@@ -89,7 +103,7 @@ class ViewStorm(Reporter):
     # What programs do
 
     def _join(self) -> None:
-        group = self.luck.choice((CHESS, CHESS, LEDGER, LEDGER, LOCAL, WORLD))
+        group = self.luck.choice(self.joined)
         scope = group.scope
         hosts = [host for host in self.world.tree.hosts if scope == "world" or host.startswith(f"{scope}.")]
         hosts = [host for host in hosts if self.world.processes[host].node is not None]
@@ -98,7 +112,7 @@ class ViewStorm(Reporter):
             self._ask(program, group)
 
     def _ask(self, program: SimProgram, group: Group) -> None:
-        call = program.join_agreed(group, survive=RULES[group])
+        call = program.join_agreed(group, survive=self.rules[group])
         self.wanted[program, group] = None if call.result == Done() else call
 
     def _members(self) -> list[tuple[SimProgram, Group]]:
@@ -111,57 +125,15 @@ class ViewStorm(Reporter):
                 del self.wanted[program, group]
                 program.leave_agreed(group)
 
-    def _kill(self) -> None:
-        alive = [program for program in self.world.programs if program.alive]
-        if alive:
-            self.luck.choice(alive).kill()
-
     # Faults
 
-    def _rest(self) -> None:
-        self.world.run(self.luck.choice((0.5, 5.0)))
-
-    def _crash(self) -> None:
-        server = self.luck.choice(SERVERS)
-        if self.world.processes[Domain(server)].node is not None:
-            self.world.crash(server)
-
-    def _crash_host(self) -> None:
-        host = self.luck.choice(self.world.tree.hosts)
-        if self.world.processes[host].node is not None:
-            self.world.crash(host)
-
-    def _restart(self) -> None:
-        down = [path for path, process in self.world.processes.items() if process.node is None]
-        if down:
-            self.world.restart(self.luck.choice(down))
-
-    def _pause(self) -> None:
-        path = self.luck.choice(sorted(self.world.processes))
-        if self.world.processes[path].node is not None and not self.world.processes[path].paused:
-            self.world.pause(path)
-
-    def _resume(self) -> None:
-        for path, process in self.world.processes.items():
-            if process.paused:
-                self.world.resume(path)
-
-    def _cut_site(self) -> None:
-        self.world.cut(self.luck.choice(("eu.fr", "eu.de", "eu.it", "eu.fr.h1", "us")))
-
     def _cut_link(self) -> None:
-        one, other = self.luck.sample(SERVERS, 2)
+        one, other = self.luck.sample(self.servers, 2)
         self.world.cut(f"link {one} | {other}")
 
-    def _heal(self) -> None:
-        self.world.heal()
-
     def _clear(self) -> None:
-        self._resume()
-        for path, process in list(self.world.processes.items()):
-            if process.node is None:
-                self.world.restart(path)
-        self.world.heal()
+        self._mend()
+        self.world.make("", LineQuality(Uniform(0.0001, 0.02)))
         until, held = self.world.now + CALM_S, 0
         while self.world.now < until and held < 3:
             for (program, group), call in list(self.wanted.items()):
@@ -194,6 +166,27 @@ class ViewStorm(Reporter):
         if item.fence is not None:
             lived = self.fences.setdefault((group, item.fence), id)
             assert lived == id, f"one-living: fence {item.fence} of {group} is {lived}, and {id} at {program}"
+            self._one_lives(program, group)
+
+    def _one_lives(self, program: SimProgram, group: Group) -> None:
+        mine = program.agreed[group]
+        for other in self.world.programs:
+            theirs = other.agreed.get(group)
+            if other is program or theirs is None or theirs.view is None or theirs.blocked:
+                continue
+            if not other.alive or self._stands_still(other.host):
+                continue
+            order = ((_fence(mine), program), (_fence(theirs), other))
+            (fence, one), (later, by) = sorted(order, key=lambda each: each[0])
+            assert one.address in by.agreed[group].members, (
+                f"one-living: at {self.world.now:.3f} {one} lives in {group} with fence {fence}, and {by}"
+                f" with fence {later} without it"
+            )
+
+    def _stands_still(self, host: Domain) -> bool:
+        """And so do the programs on it."""
+        process = self.world.processes[host]
+        return process.paused or bool(process.inbox)
 
     def _answered(self, at: float, host: Domain, answered: CallAnswered) -> None:
         call = answered.call
@@ -204,7 +197,7 @@ class ViewStorm(Reporter):
     # When it is calm
 
     def _one_view(self) -> None:
-        for group in RULES:
+        for group in self.rules:
             inside = [program for (program, at), call in self.wanted.items() if at == group and program.alive]
             addresses = {program.address for program in inside}
             for program in inside:
@@ -216,3 +209,51 @@ class ViewStorm(Reporter):
                 )
             ids = {(view.number, view.pid) for each in inside if (view := each.agreed[group].view)}
             assert len(ids) <= 1, f"every-change: {group} has the views {sorted(ids)} in the end"
+
+
+def _fence(stay: SimAgreed) -> int:
+    return stay.view.fence or 0 if stay.view is not None else 0
+
+
+class LivingStorm(ViewStorm):
+    """All groups let one side live at most, and processes stand still for about as long as a lease."""
+
+    rules: Mapping[Group, str] = {LEDGER: "majority", LOCAL: "majority", WORLD: "has(rank 0)"}
+    joined: tuple[Group, ...] = (LEDGER, LEDGER, LOCAL, WORLD)
+    deeds: tuple[str, ...] = (
+        *("join", "join", "leave", "kill", "rest"),
+        *("crash", "restart", "cut_site", "cut_link", "cut_one_way", "cut_one_way", "heal", "heal"),
+        *("stall", "stall", "stall", "reset"),
+    )
+    word = "living"
+
+    def _stall(self) -> None:
+        """SIGSTOP and SIGCONT of a server or a host: below, at and above every bound there is."""
+        path = self.luck.choice([*self.servers, *self.world.tree.hosts])
+        process = self.world.processes[Domain(path)]
+        if process.node is not None and not process.paused:
+            self.world.pause(path)
+            length_s = self.luck.choice((0.3, 0.7, 0.8, 1.0, 1.2, 1.6, 3.0)) + self.luck.uniform(-0.1, 0.1)
+            self.world.at(self.world.now + length_s, self._wake, path, process.life)
+
+    def _wake(self, path: str, life: int) -> None:
+        process = self.world.processes[Domain(path)]
+        if process.life == life and process.paused:
+            self.world.resume(path)
+
+    def _cut_one_way(self) -> None:
+        links = [line for line in self.world.lines() if not line.cut]
+        if links:
+            line = self.luck.choice(links)
+            self.world.cut(f"{line.sender} > {line.to}" if line.sender != "world" else f"{line.to}")
+
+    def _reset(self) -> None:
+        self.world.reset(self.luck.choice((*self.servers, *self.world.tree.hosts)))
+
+
+class PrimaryStorm(LivingStorm):
+    """The server of the scope says who lives. That of `eu` has replicas."""
+
+    rules: Mapping[Group, str] = {LEDGER: "primary", LOCAL: "primary", WORLD: "primary"}
+    replicas: Mapping[str, int] = {"eu": 3}
+    word = "primary"

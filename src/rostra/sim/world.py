@@ -24,6 +24,7 @@ from rostra.errors import BadInput, RostraError
 from rostra.impair.quality import LineQuality
 from rostra.names import Domain, Group, Tree, parse_domain, parse_endpoint_name, parse_scope
 from rostra.observe.trace import CallAnswered
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.config import FifoConfig
@@ -81,7 +82,8 @@ class World:
     speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said;
     `lan` and `sealed` are how LANs are reached, as under ``[data]`` of a world file.
     `replicas` says which domains have how many servers: ``{"haifa": 3}``. `front` are the settings of the
-    fronts that programs talk to.
+    fronts that programs talk to; after `turn_steps` steps a turn of theirs is long, drawn from the seed.
+    `agreed` are the settings of groups of agreed membership.
     """
 
     def __init__(
@@ -105,6 +107,8 @@ class World:
         sealed: bool = True,
         replicas: Mapping[str, int] | None = None,
         front: FrontConfig = SIM_FRONT,
+        agreed: AgreedConfig | None = None,
+        turn_steps: int | None = None,
     ) -> None:
         if (tree is None) == (domains is None):
             raise BadInput("a world needs a tree or domains, not both", fix='World(1, domains={"haifa": 2})')
@@ -113,6 +117,7 @@ class World:
         self.links = links
         self.timers = timers if timers is not None else LinkConfig.wan().over_datagrams()
         self.config = config if config is not None else RelaxedConfig()
+        self.agreed = (agreed if agreed is not None else AgreedConfig()).fitted(self.timers)
         self.luck = Random(seed)
         self.history: History | None = [] if history else None
         self.programs: list[SimProgram] = []
@@ -138,7 +143,8 @@ class World:
         self.agenda = Agenda(self._end_instant)
         self.data = DatagramNetwork(seed, data if data is not None else links, self.tree.clusters)
         self.channels = SimChannels(self, lan, sealed=sealed)
-        self.fronts = SimFronts(self, front)
+        drawn = Random(f"turn {seed}").choice((4, 16, 64, 256))
+        self.fronts = SimFronts(self, front, drawn if turn_steps is None else turn_steps)
         self.network = SimNetwork(self, wire=wire)
         self.nodes = SimNodes(self, watching)
         self.processes = self.nodes.processes

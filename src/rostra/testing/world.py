@@ -17,6 +17,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any, Final, TypeVar, overload
 
+from rostra.config import MODES
 from rostra.errors import BadInput
 from rostra.names import Domain, Tree, parse_host, parse_scope
 from rostra.protocols.front.config import FrontConfig
@@ -44,7 +45,9 @@ class World:
 
     `domains` names the clusters, and how many hosts each has or what they are called; a `Tree` says the same
     in full. `links` is the network (`rostra.sim` has LAN, WAN and others, and each can be made to lose
-    packets), `timers` how patient the servers are.
+    packets), `timers` how patient the servers are. `lan` and `sealed` are how the hosts of a cluster reach
+    each other, as under ``[data]`` of a world file: ``auto``, ``multicast``, ``fanout`` or ``reflect``.
+    `replicas` says which domains have how many servers: ``{"eu": 3}``.
     """
 
     def __init__(
@@ -55,6 +58,9 @@ class World:
         links: LinkModel = WAN,
         timers: LinkConfig | None = None,
         config: RelaxedConfig | None = None,
+        lan: str = "auto",
+        sealed: bool = True,
+        replicas: Mapping[str, int] | None = None,
         loop: PretendLoop | None = None,
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None
@@ -68,6 +74,9 @@ class World:
             config=config,
             history=False,
             fifo=True,
+            lan=_mode(lan),
+            sealed=sealed,
+            replicas=replicas,
             front=FrontConfig(),
         )
         self.seed = seed
@@ -215,6 +224,15 @@ class World:
         if path in self._agents:
             self._agents[path].drop()
 
+    def deafen(self, host: str) -> None:
+        """IP multicast does not reach this host any more, as behind a switch that filters it."""
+        self._order(f"deafen {host}")
+        self.sim.channels.deaf.add(self._host(host))
+
+    def undeafen(self, host: str) -> None:
+        self._order(f"undeafen {host}")
+        self.sim.channels.deaf.discard(self._host(host))
+
     # Its end
 
     def close(self) -> None:
@@ -270,6 +288,12 @@ class World:
         if host not in self.hosts:
             raise BadInput(f"{name} is not a host of this world", fix=f"one of: {' '.join(self.hosts[:8])}")
         return host
+
+
+def _mode(lan: str) -> str:
+    if lan not in MODES:
+        raise BadInput(f"lan={lan!r} is no way to reach a LAN", fix=f"one of: {', '.join(MODES)}")
+    return lan
 
 
 class _Dialler:

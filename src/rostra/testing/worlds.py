@@ -30,11 +30,24 @@ class Worlds:
         links: LinkModel = WAN,
         timers: LinkConfig | None = None,
         config: RelaxedConfig | None = None,
+        lan: str = "auto",
+        sealed: bool = True,
+        replicas: Mapping[str, int] | None = None,
     ) -> World:
         """See `World`."""
         if self.world is not None:
             raise BadInput("this test has a world already", fix="use one world for each test")
-        self.world = World(domains, seed=self.seed, links=links, timers=timers, config=config, loop=self.loop)
+        self.world = World(
+            domains,
+            seed=self.seed,
+            links=links,
+            timers=timers,
+            config=config,
+            lan=lan,
+            sealed=sealed,
+            replicas=replicas,
+            loop=self.loop,
+        )
         return self.world
 
     @property
