@@ -1,6 +1,6 @@
 """`rostra`, and `python -m rostra`.
 
-Commands take a moment to be imported; whoever presses Ctrl-C meanwhile wants no traceback either.
+Commands take a moment to be imported; Ctrl-C meanwhile must not print a traceback either.
 """
 
 import sys
@@ -8,6 +8,11 @@ import sys
 
 def main() -> None:
     try:
+        if sys.argv[1:2] == ["history"]:
+            from rostra.history.handover import asked
+
+            if (code := asked(sys.argv[1:])) is not None:
+                sys.exit(code)
         from rostra.cli import main as command
 
         command()

@@ -72,6 +72,7 @@ from rostra.names import (
     seat_of,
     strictly_inside,
 )
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
@@ -313,9 +314,9 @@ class WorldConfig(Struct, frozen=True):
     def data_sealed(self, cluster: Domain) -> bool:
         return bool(self._data(cluster, "sealed", True))
 
-    def adhoc_of_hosts(self, cluster: Domain) -> FifoConfig:
+    def fifo_of_hosts(self, cluster: Domain) -> FifoConfig:
         """The same at the hosts of this cluster: none of their datagrams leaves the LAN as it is."""
-        config = self.adhoc_at(cluster)
+        config = self.fifo_at(cluster)
         if self.data_of(cluster).host.startswith(LOOPBACK):
             return config
         return replace(config, datagram_bytes=self._data(cluster, "datagram_bytes", LAN_DATAGRAM_BYTES))
@@ -327,7 +328,7 @@ class WorldConfig(Struct, frozen=True):
                 return default if value is None else value
             domain = parent(domain)
 
-    def adhoc_at(self, cluster: Domain) -> FifoConfig:
+    def fifo_at(self, cluster: Domain) -> FifoConfig:
         """How groups speak in this cluster."""
         config = FifoConfig.lan() if self.profile == "lan" else FifoConfig.wan()
         config = replace(
@@ -348,6 +349,11 @@ class WorldConfig(Struct, frozen=True):
     def resolve(self) -> RelaxedConfig:
         config = RelaxedConfig.lan() if self.profile == "lan" else RelaxedConfig.wan()
         return replace(config, endpoints_max=self.agents.endpoints_max)
+
+    @property
+    def agreed(self) -> AgreedConfig:
+        config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
+        return config.fitted(self.links)
 
     @property
     def lead(self) -> ElectionConfig:
@@ -558,7 +564,7 @@ def _check_data(world: WorldConfig, domain: Domain, said: DataSettings) -> None:
                 fix='write mode = "reflect"',
             )
         try:
-            world.adhoc_at(cluster)
+            world.fifo_at(cluster)
         except BadInput as error:
             raise BadInput(f"[data] {cluster}: {error.what}", fix="change parity_frames") from None
 

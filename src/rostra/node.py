@@ -68,6 +68,7 @@ from rostra.protocols.links.events import (
     Removed,
     Stopped,
     Ticked,
+    Transmit,
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import AGENT
@@ -145,6 +146,8 @@ class Node:
         if self._stopped:
             return [Ignored(type(event).__name__, why="stopped")]
         outputs: list[Output] = []
+        if now >= self.stack.alarm_at:
+            self._drive(now, TimerFired(self.stack.alarm), outputs)
         if (lane := self.stack.lanes.get(type(event))) is not None:
             self._perform(lane(now, event), outputs)
             return outputs
@@ -215,6 +218,9 @@ class Node:
     def _report(self, now: Instant, reports: Iterable[Event | Effect], outputs: list[Output]) -> None:
         """Pass a link's reports to the core, in order, and its orders to the driver."""
         for report in reports:
+            if type(report) is Transmit:
+                outputs.append(report)
+                continue
             match report:
                 case Received(sender, message):
                     if type(message) is Inquiry and message.to == self.path:
@@ -260,7 +266,8 @@ class Node:
         outputs.append(SetTimer((GRACE, peer), self._config.failover_grace_s))
 
     def _give_up(self, now: Instant, peer: Domain, outputs: list[Output]) -> None:
-        """Tell what was held back."""
+        """Tell what was held back. What was to be sent in that epoch, once a record is secured, is not."""
+        self.waiting.forget(peer)
         for report in self._held.pop(peer):
             self._pass_up(now, report, outputs)
 

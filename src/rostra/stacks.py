@@ -1,9 +1,11 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, AgreedAgent, ClaimAgent, LocalServer        (HostCore: with FIFO groups)
-    cluster's server  ClusterCore, AgreedServer, ClaimServer, DomainServer  (ClusterCore: with FIFO groups)
-    domain's server   AgreedServer, ClaimServer, DomainServer
+    agent             HostCore, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
+    cluster's server  ClusterCore, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
+    domain's server   CallServer, MovingServer, LedServer, ClaimServer, DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
+
+`HostCore` and `ClusterCore` are there with FIFO groups.
 
 A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
 to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
@@ -21,6 +23,10 @@ from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node
 from rostra.protocols.agreed.agent import AgreedAgent
+from rostra.protocols.agreed.call_agent import CallAgent
+from rostra.protocols.agreed.call_server import CallServer
+from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
@@ -30,6 +36,8 @@ from rostra.protocols.fifo.cluster import ClusterCore
 from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.led.agent import LedAgent
+from rostra.protocols.led.server import LedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import DomainServer
@@ -38,7 +46,8 @@ from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica, ReplicaHost
 
 SERVICES: Final = (
-    *(HostCore, ClusterCore, AgreedAgent, AgreedServer, ClaimAgent, ClaimServer),
+    *(HostCore, ClusterCore, AgreedAgent, AgreedServer, CallAgent, CallServer, LedAgent, LedServer),
+    *(ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
 
@@ -68,6 +77,7 @@ class NodePlan(Struct, frozen=True, array_like=True):
     replicated: tuple[Domain, ...] = ()  # domains whose servers have replicas
     fifo: FifoPlan | None = None
     luck: int = 0  # makes the sessions of its links hard to guess
+    agreed: AgreedConfig = AgreedConfig()
 
 
 class SeatPlan(Struct, frozen=True, array_like=True):
@@ -82,6 +92,7 @@ class SeatPlan(Struct, frozen=True, array_like=True):
 
 
 def make_stack(plan: NodePlan, registry: Registry) -> Stack:
+    plan.agreed.check_lease(plan.links)
     return _agent(plan, registry) if plan.is_agent else _server(plan, registry)
 
 
@@ -108,6 +119,7 @@ def make_node(
 def make_replica(house: ReplicaHost, plan: NodePlan, seat: SeatPlan, registry: Registry) -> Replica:
     """`plan` is that of the replicated server, without an incarnation: that is the term in which the replica
     leads."""
+    plan.agreed.check_lease(plan.links)
     core = SeatCore(
         seat.path,
         seat.seats,
@@ -149,7 +161,9 @@ def _luck_of(luck: int, time: int) -> int:
 
 def _agent(plan: NodePlan, registry: Registry) -> Stack:
     local = LocalServer(plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry)
-    services = AgreedAgent(plan.path), ClaimAgent(plan.path, registry), local
+    agreed = AgreedAgent(plan.path, plan.agreed), CallAgent(plan.path)
+    led = LedAgent(plan.path, plan.incarnation, plan.world, plan.links)
+    services = *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
     return Stack(HostCore(plan.path, plan.fifo.config), *services)
@@ -164,7 +178,14 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         registry=registry,
     )
     fifo = plan.fifo
-    services = AgreedServer(plan.path, registry), ClaimServer(plan.path, registry), server
+    views = MovingServer(
+        plan.path,
+        registry,
+        plan.agreed,
+        is_replica=plan.path in plan.replicated,
+        has_parent=plan.has_parent,
+    )
+    services = CallServer(plan.path), views, LedServer(plan.path), ClaimServer(plan.path, registry), server
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

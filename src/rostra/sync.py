@@ -15,15 +15,16 @@ was asked. Names, errors, items and states are those of `rostra`.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, overload
+from typing import Any, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
 
 import rostra.client as client
 from rostra.client import (
     AgreedItem,
+    Blocked,
     Change,
     Gap,
     GroupItem,
@@ -38,21 +39,33 @@ from rostra.client import (
 )
 from rostra.client.choices import Delivery, WeakMembership
 from rostra.client.choices import Membership as MembershipKind
+from rostra.client.connect import CONNECT_TIMEOUT_S, REJOIN_WITHIN_S
 from rostra.client.connection import SILENCE_S_MAX
 from rostra.client.conversation import READY_WITHIN_S, RoleName, SlowName
-from rostra.client.me import CONNECT_TIMEOUT_S, REJOIN_WITHIN_S
+from rostra.client.groups import Groups, Where
+from rostra.client.leadership import SURVIVE, Candidacy, Term, candidate
 from rostra.client.session import OnLost, OnState, within
-from rostra.client.streams import BATCH_MAX
+from rostra.client.streams import BATCH_MAX, again
 from rostra.client.streams import Stream as AsyncStream
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Domain, Endpoint, Group
 
 __all__ = [
-    *("Admin", "AgreedMembership", "Conversation", "Me", "Membership", "Stream", "Watch"),
+    *(
+        "Admin",
+        "AgreedConversation",
+        "AgreedMembership",
+        "Conversation",
+        "Me",
+        "Membership",
+        "Stream",
+        "Watch",
+    ),
     *("connect", "connect_admin"),
 ]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def connect(
@@ -143,6 +156,14 @@ class Portal:
             future.cancel()
             raise
 
+    def blocking(self, call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+        """The same call, which waits for its answer."""
+
+        def waits(*args: P.args, **options: P.kwargs) -> T:
+            return self.call(call(*args, **options))
+
+        return waits
+
     def read(self, look: Callable[[], T]) -> T:
         """What the loop's thread sees: it alone may look at what it changes."""
         return self.call(_seen(look))
@@ -215,7 +236,14 @@ class _Closes:
         raise NotImplementedError
 
 
-G = TypeVar("G", bound=client.Membership | client.Watch | client.Conversation | client.AgreedMembership)
+G = TypeVar(
+    "G",
+    bound=client.Membership
+    | client.Watch
+    | client.Conversation
+    | client.AgreedMembership
+    | client.AgreedConversation,
+)
 
 
 class _InGroup(_Closes, Generic[G]):
@@ -291,7 +319,7 @@ class Conversation(_InGroup[client.Conversation]):
         return self
 
     def send(self, payload: bytes) -> None:
-        """Say this to everybody in the group; waits while the group does not keep up."""
+        """Say this to all members of the group; waits while the group does not keep up."""
         self._portal.call(self._inner.send(payload))
 
     def send_many(self, payloads: Iterable[bytes]) -> int:
@@ -304,6 +332,49 @@ class Conversation(_InGroup[client.Conversation]):
     def items(self, *, batch: int = 0, timeout_s: float | None = None) -> Iterator[GroupItem]:
         """What happens, in order; `DeadlineExceeded` if nothing does for `timeout_s`. See
         `rostra.Conversation.items`."""
+        items = self._inner.items(batch=batch)
+        while (item := self._portal.call(within(timeout_s, _next(items), "nothing happened"))) is not None:
+            yield item
+
+    def leave(self, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.leave(deadline_s=deadline_s))
+
+
+class AgreedConversation(_InGroup[client.AgreedConversation]):
+    """This endpoint is in a group with ``membership="agreed"`` and ``delivery="fifo"``, until `leave` or the
+    end of its ``with``; see `rostra.AgreedConversation`. One thread reads it; any may send."""
+
+    @property
+    def view(self) -> View | None:
+        return self._portal.read(lambda: self._inner.view)
+
+    @property
+    def blocked(self) -> Blocked | None:
+        return self._portal.read(lambda: self._inner.blocked)
+
+    @property
+    def rank(self) -> int | None:
+        return self._portal.read(lambda: self._inner.rank)
+
+    def ready(self, *, deadline_s: float | None = None) -> Self:
+        """Wait for the first view, or for the end of a standstill."""
+        self._portal.call(self._inner.ready(deadline_s=deadline_s))
+        return self
+
+    def send(self, payload: bytes, *, deadline_s: float | None = None) -> None:
+        """Say this to all members; waits while the group does not keep up, and while our side is blocked."""
+        self._portal.call(self._inner.send(payload, deadline_s=deadline_s))
+
+    def send_many(self, payloads: Iterable[bytes], *, deadline_s: float | None = None) -> int:
+        """Say all of these, in order; how many they were. Much cheaper than one by one."""
+        return self._portal.call(self._inner.send_many(payloads, deadline_s=deadline_s))
+
+    def __iter__(self) -> Iterator[GroupItem]:
+        return self.items()
+
+    def items(self, *, batch: int = 0, timeout_s: float | None = None) -> Iterator[GroupItem]:
+        """Views, standstills and messages, in order; `DeadlineExceeded` if nothing happens for
+        `timeout_s`."""
         items = self._inner.items(batch=batch)
         while (item := self._portal.call(within(timeout_s, _next(items), "nothing happened"))) is not None:
             yield item
@@ -339,8 +410,72 @@ class AgreedMembership(_InGroup[client.AgreedMembership]):
         ) is not None:
             yield item
 
+    def attributes_of(self, endpoint: Endpoint | str) -> dict[str, str]:
+        return self._portal.read(lambda: self._inner.attributes_of(endpoint))
+
+    def matching(self, where: Where) -> tuple[Endpoint, ...]:
+        """Members of the last view with these attributes, in order of rank."""
+        return self._portal.read(lambda: self._inner.matching(where))
+
+    def look(self, *, at: int | None = None, deadline_s: float | None = None) -> client.GroupInfo:
+        return self._portal.call(self._inner.look(at=at, deadline_s=deadline_s))
+
+    def set_attributes(
+        self, attributes: Mapping[str, str | None], *, deadline_s: float | None = None
+    ) -> None:
+        self._portal.call(self._inner.set_attributes(attributes, deadline_s=deadline_s))
+
+    def send_to(self, where: Where, data: bytes, *, deadline_s: float | None = None) -> tuple[Endpoint, ...]:
+        """To the members of the last view that match: who they were."""
+        return self._portal.call(self._inner.send_to(where, data, deadline_s=deadline_s))[0]
+
     def leave(self, *, deadline_s: float | None = None) -> None:
         self._portal.call(self._inner.leave(deadline_s=deadline_s))
+
+
+class _Groups:
+    """Agreed groups as a whole; see `rostra.client.groups.Groups`."""
+
+    def __init__(self, portal: Portal, groups: Groups) -> None:
+        self.create = portal.blocking(groups.create)
+        self.set_attributes = portal.blocking(groups.set_attributes)
+        self.delete = portal.blocking(groups.delete)
+        self.remove = portal.blocking(groups.remove)
+        self.split = portal.blocking(groups.split)
+        self.merge = portal.blocking(groups.merge)
+        self.leave = portal.blocking(groups.leave)
+        self.look = portal.blocking(groups.look)
+        self.list = portal.blocking(groups.list)
+        self.sites = portal.blocking(groups.sites)
+
+
+class _Standing:
+    """For ``with``: waits for its turn. A thread cannot be cancelled: it calls `check` of the `Term` before
+    each step that only the holder may do, and the ``with`` raises `LeadershipLost` at its end."""
+
+    def __init__(
+        self,
+        portal: Portal,
+        candidacy: Candidacy,
+        deadline_s: float | None,
+        on_lost: Callable[[], object] | None,
+    ) -> None:
+        self._portal = portal
+        self._candidacy = candidacy
+        self._deadline_s = deadline_s
+        self._on_lost = on_lost
+
+    def __enter__(self) -> Term:
+        self._portal.call(self._candidacy.stand(self._deadline_s, self._on_lost))
+        return Term(self._candidacy)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._candidacy.me.is_closed:
+            self._portal.call(self._candidacy.resign())
+        if error is None and self._candidacy.lost is not None:
+            raise again(self._candidacy.lost)
 
 
 class Watch(_Followed[client.Watch, Change]):
@@ -410,8 +545,25 @@ class Me(_Closes):
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> AgreedMembership: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: Literal["agreed"],
+        delivery: Literal["fifo"],
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> AgreedConversation: ...
 
     @overload
     def join(
@@ -456,8 +608,9 @@ class Me(_Closes):
         permanent: bool = ...,
         survive: str = ...,
         create: bool = ...,
+        attributes: Where | None = ...,
         deadline_s: float | None = ...,
-    ) -> Membership | Conversation | AgreedMembership: ...
+    ) -> Membership | Conversation | AgreedMembership | AgreedConversation: ...
 
     def join(
         self,
@@ -473,8 +626,9 @@ class Me(_Closes):
         permanent: bool = False,
         survive: str = "any",
         create: bool = True,
+        attributes: Where | None = None,
         deadline_s: float | None = None,
-    ) -> Membership | Conversation | AgreedMembership:
+    ) -> Membership | Conversation | AgreedMembership | AgreedConversation:
         """Be in a group; see `rostra.Me.join`."""
         joining = self._inner.join(
             group,
@@ -488,14 +642,51 @@ class Me(_Closes):
             permanent=permanent,
             survive=survive,
             create=create,
+            attributes=attributes,
             deadline_s=deadline_s,
         )
         entered: Any = self._portal.call(_entered(joining))
         if isinstance(entered, client.Conversation):
             return Conversation(self._portal, entered)
+        if isinstance(entered, client.AgreedConversation):
+            return AgreedConversation(self._portal, entered)
         if isinstance(entered, client.AgreedMembership):
             return AgreedMembership(self._portal, entered)
         return Membership(self._portal, entered)
+
+    @property
+    def groups(self) -> _Groups:
+        """Agreed groups as a whole; see `rostra.Me.groups`."""
+        return _Groups(self._portal, self._inner.groups)
+
+    def lead(
+        self,
+        name: str,
+        scope: str = "world",
+        *,
+        survive: str = SURVIVE,
+        meta: bytes = b"",
+        deadline_s: float | None = None,
+        on_lost: Callable[[], object] | None = None,
+    ) -> _Standing:
+        """Be the leader of this name: ``with me.lead("scheduler") as term``; see `rostra.Me.lead`. A thread
+        cannot be cancelled: call ``term.check()`` before each step that only the leader may do. `on_lost` is
+        called in the loop's thread, and must not wait for anything."""
+        candidacy = candidate(self._inner, "lead", name, scope, survive, meta)
+        return _Standing(self._portal, candidacy, deadline_s, on_lost)
+
+    def lock(
+        self,
+        name: str,
+        scope: str = "world",
+        *,
+        survive: str = SURVIVE,
+        deadline_s: float | None = None,
+        on_lost: Callable[[], object] | None = None,
+    ) -> _Standing:
+        """Hold the lock of this name; see `rostra.Me.lock` and `lead`."""
+        candidacy = candidate(self._inner, "lock", name, scope, survive)
+        return _Standing(self._portal, candidacy, deadline_s, on_lost)
 
     def watch(
         self,

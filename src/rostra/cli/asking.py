@@ -55,7 +55,7 @@ async def in_time(deadline_s: float | None, work: Coroutine[Any, Any, T]) -> T:
         if not bound.expired():
             raise
         raise DeadlineExceeded(
-            f"not everybody has answered within {deadline_s:g} s",
+            f"not all have answered within {deadline_s:g} s",
             fix="wait longer (--deadline), or see who is up: rostra domains",
         ) from None
 
@@ -224,5 +224,5 @@ def _completed(names: Callable[[], Coroutine[Any, Any, list[str]]], incomplete: 
 
     try:
         return [name for name in asyncio.run(within_time()) if name.startswith(incomplete)]
-    except Exception:  # no traceback between somebody's prompts, whatever went wrong
+    except Exception:  # no traceback between a user's prompts, whatever went wrong
         return []

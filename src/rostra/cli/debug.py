@@ -72,7 +72,7 @@ def debug(
 
     Values of variables and settings whose name contains token, secret, password or key are removed, and so
     is what programs attached to their memberships. Names of groups, hosts and programs are kept: look at the
-    archive before you send it to anybody.
+    archive before you send it on.
 
     Examples:
 
@@ -198,7 +198,7 @@ def _is_same_host(one: str, other: str) -> bool:
 
 def fetch(at: TcpAddress, path: str) -> bytes:
     """The body of the answer, whatever its status: no more than a bound, for no longer than a bound, and
-    without following anybody elsewhere."""
+    without following links elsewhere."""
     deadline = time.monotonic() + FETCH_WITHIN_S
     answer = bytearray()
     with (

@@ -101,7 +101,9 @@ async def _send(
         elif len(members) < 2:  # the speaker is one of them: we, or our cluster's
             remark(_unheard(group, role, was_alone))
     if talk.unconfirmed:
-        remark(f"not everybody has confirmed the last {talk.unconfirmed} of it: some may not have heard them")
+        remark(
+            f"not all members have confirmed the last {talk.unconfirmed} of it: some may not have heard them"
+        )
         return EXIT_FAILED
     return EXIT_OK
 

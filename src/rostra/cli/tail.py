@@ -18,7 +18,7 @@ from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_cli
 from rostra.cli.following import told_states, until_told
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, OutputFormat, say, show_json
-from rostra.client import Gap, GroupItem, Message, Messages
+from rostra.client import Blocked, Gap, GroupItem, Message, Messages, Moved
 from rostra.groups.attributes import Slow
 from rostra.names import Group
 
@@ -159,7 +159,7 @@ def _document(message: Message) -> dict[str, Any]:
 
 
 def _tell(group: Group, item: GroupItem, members: int, output: OutputFormat) -> None:
-    if isinstance(item, Messages | Message):
+    if isinstance(item, Messages | Message | Blocked | Moved):
         return
     if isinstance(item, Gap):
         remark(

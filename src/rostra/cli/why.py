@@ -64,7 +64,7 @@ def why(
         rostra why ann
         rostra why us -o json
     """
-    with busy(f"asking everybody on the way to {subject}"):
+    with busy(f"asking every node on the way to {subject}"):
         story = run_client(in_time(deadline, _explain(subject, agent)))
     if output is OutputFormat.TABLE:
         show(story)

@@ -1,8 +1,12 @@
 """The API that applications import: connect to an agent, join, watch and resolve groups.
 
-me            an endpoint and its operations; `connect`
+connect       connecting to an agent
+me            an endpoint and its operations
 group         a group that is joined or watched: its members, its changes
 agreed        a group of agreed membership: its views
+agreed_talk   the same with messages between them
+groups        agreed groups as a whole: create, split, merge, delete, attributes
+leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
 states        the state of the connection to the agent
 admin         servers, for administrators
@@ -18,11 +22,14 @@ choices       the kinds of groups that can be asked for
 from rostra.client.admin import Admin as Admin
 from rostra.client.admin import connect_admin as connect_admin
 from rostra.client.agreed import AgreedMembership as AgreedMembership
+from rostra.client.agreed_talk import AgreedConversation as AgreedConversation
+from rostra.client.connect import connect as connect
 from rostra.client.conversation import Conversation as Conversation
 from rostra.client.group import Membership as Membership
 from rostra.client.group import Watch as Watch
+from rostra.client.groups import GroupInfo as GroupInfo
+from rostra.client.leadership import Term as Term
 from rostra.client.me import Me as Me
-from rostra.client.me import connect as connect
 from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
@@ -37,6 +44,7 @@ from rostra.groups.items import Joined as Joined
 from rostra.groups.items import Left as Left
 from rostra.groups.items import Message as Message
 from rostra.groups.items import Messages as Messages
+from rostra.groups.items import Moved as Moved
 from rostra.groups.items import Only as Only
 from rostra.groups.items import Resolution as Resolution
 from rostra.groups.items import View as View

@@ -11,15 +11,19 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
-from rostra.client.streams import again
-from rostra.errors import Excluded, NotMember, RostraError, Unreachable
-from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, View
+from rostra.client.streams import OneReader, again
+from rostra.errors import Excluded, NotMember, RostraError, Terminated, Unreachable
+from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, View
 from rostra.groups.members import Member, Members
-from rostra.names import Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, parse_endpoint
+from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
+from rostra.protocols.agreed.sheets import member_sheet, properties_of
 from rostra.protocols.fifo import events as told
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ UNREAD_MAX: Final = 1_000
 """Items that may wait here before the agent is told to wait; a quarter of it and it may go on."""
 
 
-class AgreedMembership:
+class AgreedMembership(OneReader):
     """This endpoint is in a group with ``membership="agreed"``, until `leave` or the end of its
     ``async with``.
 
@@ -39,22 +43,21 @@ class AgreedMembership:
     """
 
     __slots__ = (
-        *("_ended", "_left", "_reader", "_ready", "_stopped", "_unread"),
+        *("_attributes", "_ready", "_stopped", "_unread"),
         *("blocked", "group", "join", "me", "view"),
     )
 
     def __init__(self, me: "Me", join: JoinAgreed) -> None:
+        super().__init__()
         self.me = me
         self.group: Group = join.group
         self.join = join
         self.view: View | None = None  # the last one
+        self._attributes: dict[Endpoint, dict[str, str]] = {}  # of its members
         self.blocked: Blocked | None = None  # while our side must not go on
-        self._left: RostraError | None = None  # we said so
-        self._ended: RostraError | None = None  # or it was done to us
         self._ready = asyncio.Event()
         self._unread: deque[AgreedItem] = deque()
         self._stopped = False  # the agent was told to wait
-        self._reader: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.group}, agreed{'' if self._left is None else ', left'}>"
@@ -70,6 +73,52 @@ class AgreedMembership:
     def rank(self) -> int | None:
         """Ours in the last view: 0 is the most senior member's."""
         return None if self.view is None else self.view.rank
+
+    def attributes_of(self, endpoint: Endpoint | str) -> dict[str, str]:
+        """A member's, as of the last view."""
+        found = self._attributes.get(parse_endpoint(endpoint))
+        if found is None:
+            raise NotMember(f"{endpoint} is not in the last view of {self.group}", fix="see members")
+        return dict(found)
+
+    def matching(self, where: Where) -> tuple[Endpoint, ...]:
+        """Members of the last view with these attributes, in order of rank."""
+        wanted = set(properties_of(where))
+        return tuple([each for each in self._order() if wanted <= set(self._attributes[each].items())])
+
+    def _order(self) -> list[Endpoint]:
+        return [each.endpoint for each in self.members]
+
+    async def look(self, *, at: int | None = None, deadline_s: float | None = None) -> GroupInfo:
+        """The group as its servers have it; or as of view `at`. See `Groups.look`."""
+        group = self.group
+        return await self.me.groups.look(group.name, group.scope, at=at, deadline_s=deadline_s)
+
+    async def set_attributes(
+        self, attributes: Mapping[str, str | None], *, deadline_s: float | None = None
+    ) -> None:
+        """Our own. Those that are not named stay; None takes one away."""
+        await self.me.groups.set_attributes(
+            self.group.name,
+            self.group.scope,
+            attributes=attributes,
+            of=self.me.endpoint,
+            deadline_s=deadline_s,
+        )
+
+    async def sites(self, where: Where | None = None, *, hosts: bool = False) -> tuple[Domain, ...]:
+        """Clusters, or hosts, that have members. See `Groups.sites`."""
+        return await self.me.groups.sites(self.group.name, self.group.scope, where=where, hosts=hosts)
+
+    async def send_to(
+        self, where: Where, data: bytes, *, deadline_s: float | None = None
+    ) -> tuple[tuple[Endpoint, ...], AgreedViewId | None]:
+        """Send this to the members of the last view with these attributes; who they were, and which view.
+        They read `me.messages()`."""
+        view, targets = self.view, self.matching(where)
+        if targets:
+            await self.me.send_to(targets, data, deadline_s=deadline_s)
+        return targets, None if view is None else view.id
 
     async def ready(self, *, deadline_s: float | None = None) -> "AgreedMembership":
         """Wait for the first view, or for the end of a standstill."""
@@ -87,18 +136,8 @@ class AgreedMembership:
         return self
 
     async def __anext__(self) -> AgreedItem:
-        while not self._unread:
-            if self._ended is not None:
-                raise again(self._ended)
-            if self._left is not None or self.me.is_closed:
-                raise StopAsyncIteration
-            if self._reader is not None:
-                raise RuntimeError("two tasks read one membership; let one read, and hand on what it got")
-            self._reader = asyncio.get_running_loop().create_future()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
+        if not self._unread:
+            await self._until_some(self._unread, self.me)
         item = self._unread.popleft()
         if self._stopped and len(self._unread) <= UNREAD_MAX // 4:
             self._stopped = False
@@ -111,10 +150,6 @@ class AgreedMembership:
             self._stopped = True
             self.me._say_reading(self.group, False)
         self._wake()
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
 
     # Leaving
 
@@ -142,6 +177,12 @@ class AgreedMembership:
                 self._put(self.view)
             case MemberBlocked(because):
                 self._block(because)
+            case MemberMoved(to, because):
+                self.me._move_agreed(self, to)
+                self._put(Moved(to, because))
+            case GroupTerminated(because):
+                self.me._forget_agreed(self)
+                self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
             case told.Excluded(reason):
                 self.end(
                     Excluded(
@@ -150,24 +191,33 @@ class AgreedMembership:
                 )
 
     def _view(self, item: MemberView) -> View:
-        before = {} if self.view is None else {each.endpoint: each for each in self.view.members}
+        """Made from the last one, mostly: it costs little however many members there are."""
+        last, me = self.view, self.me.endpoint
+        was = () if last is None else last.members
+        gone = {*item.left, *item.failed}
+        for endpoint in gone if item.members is None else tuple(self._attributes):
+            self._attributes.pop(endpoint, None)
+        for endpoint, data in item.joined if item.members is None else item.members:
+            self._attributes[endpoint] = dict(member_sheet(data).properties)
         if item.members is not None:
-            members = _members(item.members)
+            members, here = _members(item.members), {each.endpoint for each in was}
+            together = tuple([each.endpoint for each in members if each.endpoint in here])
         else:
-            gone = {*item.left, *item.failed}
-            stayed = [each for each in before.values() if each.endpoint not in gone]
+            stayed = [each for each in was if each.endpoint not in gone] if gone else was
             members = (*stayed, *_members(item.joined))
-        order = [each.endpoint for each in members]
-        me = self.me.endpoint
+            together = tuple([each.endpoint for each in stayed])
+        rank = None if last is None else last.rank
+        if rank is None or gone or item.members is not None:
+            rank = next((place for place, each in enumerate(members) if each.endpoint == me), None)
         return View(
             members,
             number=item.number,
-            rank=order.index(me) if me in order else None,
+            rank=rank,
             id=AgreedViewId(item.number, item.revision, item.pid),
             joined=tuple([endpoint for endpoint, _ in item.joined]),
             left=item.left,
             failed=item.failed,
-            together=tuple([each for each in order if each in before]),
+            together=together,
             parts=item.parts,
             fence=item.fence,
         )
@@ -194,4 +244,4 @@ class AgreedMembership:
 
 
 def _members(listed: tuple[tuple[Endpoint, bytes], ...]) -> Members:
-    return tuple([Member(endpoint, (0, 0), meta) for endpoint, meta in listed])
+    return tuple([Member(endpoint, (0, 0), member_sheet(data).meta) for endpoint, data in listed])

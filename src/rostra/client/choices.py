@@ -1,8 +1,8 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
 The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership,
-without delivery or with ``fifo``, and agreed membership without delivery. The other words are understood and
-refused by name, so that a program written for a later version says what it needs.
+without delivery or with ``fifo``; agreed membership with the same; led membership without delivery. The other
+words are understood and refused by name, so that a program written for a later version says what it needs.
 """
 
 from enum import Enum
@@ -14,7 +14,7 @@ Membership = Literal["relaxed", "led", "agreed"]
 WeakMembership = Literal["relaxed", "led"]
 Delivery = Literal["none", "fifo", "atomic"]
 
-COMES_WITH: Final = {"led": "0.3", "atomic": "0.4"}
+COMES_WITH: Final = {"atomic": "0.4"}
 
 _MEMBERSHIPS: Final = ("relaxed", "led", "agreed")
 _DELIVERIES: Final = ("none", "fifo", "atomic")
@@ -32,9 +32,9 @@ def check(membership: str, delivery: str) -> None:
                 f"{setting}={value!r} comes with Rostra {COMES_WITH[value]}",
                 fix=f"until then: {setting}={words[0]!r}, which is the default",
             )
-    if membership == "agreed" and delivery != "none":
+    if membership == "led" and delivery != "none":
         raise NotAvailable(
-            f'membership="agreed" with delivery={delivery!r} comes with Rostra 0.3',
+            f'membership="{membership}" with delivery={delivery!r} comes with Rostra 0.3',
             fix='until then: delivery="none", which is the default',
         )
 

@@ -13,12 +13,12 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from rostra.client.arenas import Loan
 from rostra.client.session import within
-from rostra.client.streams import again
+from rostra.client.streams import OneReader, again
 from rostra.errors import (
     BadInput,
     DeadlineExceeded,
@@ -54,7 +54,7 @@ datagram. Raising it: fewer system calls, until blocks have to be cut."""
 UNREAD_BYTES_MAX: Final = 4 << 20
 UNREAD_ITEMS_MAX: Final = 10_000
 """What may wait here for a program that does not read, in blocks and changes, before the agent is told to
-wait; a quarter of it and it may go on. Raising these: more memory, longer pauses without slowing anybody."""
+wait; a quarter of it and it may go on. Raising these: more memory, longer pauses without slowing senders."""
 
 QUEUED_BYTES_MAX: Final = 8 << 20
 """What a program may have handed over that its agent has not emitted."""
@@ -69,7 +69,7 @@ _CAUSES: Final = {"left": Cause.LEAVE, "failed": Cause.CRASH, "disconnected": Ca
 _BYTES: Final = {bytes}
 
 
-class Conversation:
+class Conversation(OneReader):
     """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``async with``.
 
     Iterate over it for what happens, in order: a `View` first, then `Joined`, `Left`, `Without`, `Only`,
@@ -82,18 +82,15 @@ class Conversation:
     __slots__ = (
         "_bodies",
         "_credit",
-        "_ended",
         "_first_credit",
         "_flushing",
         "_handed",
-        "_left",
         "_lost",
         "_members",
         "_outgoing",
         "_parted",
         "_queued_bytes",
         "_read",
-        "_reader",
         "_ready",
         "_stopped",
         "_submitted",
@@ -109,21 +106,19 @@ class Conversation:
     )
 
     def __init__(self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes) -> None:
+        super().__init__()
         self.me = me
         self.group = group
         self.role, self.slow = role, slow
         self.meta = meta
         self._members: dict[Endpoint, Member] = {}
         self._lost: dict[Endpoint, None] = {}  # with a domain; they may come back
-        self._left: RostraError | None = None  # we said so
-        self._ended: RostraError | None = None  # or it was done to us
         self._parted: asyncio.Future[told.Parted] | None = None
-        self.unconfirmed = 0  # when we left: so many of our messages somebody may not have
+        self.unconfirmed = 0  # when we left: so many of our messages a receiver may not have
         self._ready = asyncio.Event()
         self._unread: deque[GroupItem | tuple[Endpoint, Run] | Loan] = deque()
         self._unread_bytes = 0
         self._stopped = False  # the agent was told to wait
-        self._reader: asyncio.Future[None] | None = None
         self._bodies: tuple[Endpoint, int, list[bytes], float] | None = None  # the run that is being read
         self._read = 0  # messages of it
         self._outgoing: list[bytes] = []
@@ -172,7 +167,7 @@ class Conversation:
     # Speaking
 
     async def send(self, payload: bytes) -> None:
-        """Say this to everybody in the group. Returns when the agent has it, or will have it in a moment;
+        """Say this to all members of the group. Returns when the agent has it, or will have it in a moment;
         waits while the group does not keep up."""
         self._check_may_send()
         payload = _checked(payload)
@@ -272,7 +267,7 @@ class Conversation:
     async def _next(self, batch: int) -> GroupItem:
         if self._bodies is None:
             if not self._unread:
-                await self._some()
+                await self._until_some(self._unread, self.me)
             item = self._unread.popleft()
             if isinstance(item, Loan):
                 self._unread_bytes -= item.size
@@ -298,25 +293,6 @@ class Conversation:
             return Messages(sender, first + begin, bodies[begin:end], at)
         return Message(sender, bodies[begin], first + begin, at)
 
-    async def _some(self) -> None:
-        """Until there is something to read; ends the iteration if there never will be."""
-        while not self._unread:
-            if self._ended is not None:
-                raise again(self._ended)
-            if self._left is not None or self.me.is_closed:
-                raise StopAsyncIteration
-            if self._reader is not None:
-                raise RuntimeError("two tasks read one conversation; let one read, and hand on what it got")
-            self._reader = asyncio.get_running_loop().create_future()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
     def _say_reading(self, more: bool) -> None:
         self._stopped = not more
         self.me._say_reading(self.group, more)
@@ -324,8 +300,8 @@ class Conversation:
     # Leaving
 
     async def leave(self, *, deadline_s: float | None = None) -> None:
-        """Leave the group. Returns when everybody has everything that we said, or after a while in which
-        somebody did not confirm it: then `unconfirmed` says of how many messages."""
+        """Leave the group. Returns when all have everything that we said, or after a while in which
+        a member did not confirm it: then `unconfirmed` says of how many messages."""
         if self._left is not None:
             raise again(self._left)
         self._flush()
@@ -371,11 +347,42 @@ class Conversation:
                 self.end(
                     Refused(f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again")
                 )
-            case told.Left(endpoint) if endpoint not in self._members:
-                pass  # lost with a domain, as `Without` or `Only` has said
+            case told.Left() if self._is_no_news(item):
+                pass
+            case told.ChangesTogether(items):
+                self._unread += self._changes(items)
+                self._wake()
+            case told.JoinedTogether(members) if self._lost:
+                self._unread += self._changes([told.Joined(*each) for each in members])
+                self._wake()
             case _:
                 self._unread.append(self._change(item))
                 self._wake()
+
+    def _changes(self, items: Iterable[told.Joined | told.Left | told.Gap]) -> list[GroupItem]:
+        """What happened at once: one item for those that follow each other and have the same cause."""
+        news = [self._change(item) for item in items if not self._is_no_news(item)]
+        changes: list[GroupItem] = []
+        for _, some in groupby(news, lambda each: (type(each), getattr(each, "cause", None))):
+            first, *rest = some
+            match first:
+                case Joined(cause=cause):
+                    joined = [
+                        who for each in (first, *rest) if isinstance(each, Joined) for who in each.members
+                    ]
+                    changes.append(Joined(tuple(joined), cause))
+                case Left(cause=cause):
+                    left = [
+                        who for each in (first, *rest) if isinstance(each, Left) for who in each.endpoints
+                    ]
+                    changes.append(Left(tuple(left), cause))
+                case _:
+                    changes += [first, *rest]
+        return changes
+
+    def _is_no_news(self, item: told.Item) -> bool:
+        """Lost with a domain, as `Without` or `Only` has said."""
+        return isinstance(item, told.Left) and item.endpoint not in self._members
 
     def _keep(self, messages: tuple[Endpoint, Run] | Loan, size: int) -> None:
         self._unread.append(messages)
@@ -401,8 +408,6 @@ class Conversation:
             case told.JoinedTogether(members):
                 joined = tuple([Member(endpoint, (0, 0), meta) for endpoint, _, meta in members])
                 self._members.update({member.endpoint: member for member in joined})
-                for member in joined if self._lost else ():
-                    self._lost.pop(member.endpoint, None)
                 return Joined(joined, Cause.JOIN)
             case told.Left(endpoint, why, _):
                 self._members.pop(endpoint, None)

@@ -121,7 +121,7 @@ C = TypeVar("C", bound=GroupCopy[Any])
 
 class Follows(Generic[C, F]):
     """All groups that this program follows in one way, through one agent: a copy of each, for as long as
-    anybody has a reason to follow it."""
+    there is a reason to follow it."""
 
     def __init__(self) -> None:
         self._copies: dict[Group, C] = {}

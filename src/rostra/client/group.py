@@ -17,6 +17,8 @@ from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreacha
 from rostra.groups.items import Change, Item
 from rostra.groups.members import Members
 from rostra.names import Group
+from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.relaxed import requests
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
@@ -69,12 +71,15 @@ class Membership(Followed):
     agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
     """
 
-    __slots__ = ("_left", "_online", "meta", "permanent")
+    __slots__ = ("_left", "_online", "led", "meta", "permanent")
 
-    def __init__(self, me: "Me", group: Group, *, meta: bytes = b"", permanent: bool = False) -> None:
+    def __init__(
+        self, me: "Me", group: Group, *, meta: bytes = b"", permanent: bool = False, led: bool = False
+    ) -> None:
         super().__init__(me, group)
         self.meta = meta
         self.permanent = permanent
+        self.led = led  # with ``membership="led"``: the copy is the leader's list
         self._online: MemberFollow | None = None
         self._left: RostraError | None = None
 
@@ -93,6 +98,14 @@ class Membership(Followed):
         """The same, as many at once as there are, up to `most`: for groups where much happens."""
         return self._followed().stream().batches(most)
 
+    def _asks_in(self, online: bool) -> requests.Join | JoinLed:
+        if self.led:
+            return JoinLed(self.group, online=online, meta=self.meta)
+        return requests.Join(self.group, online, self.permanent, self.meta)
+
+    def _asks_out(self, meta: bytes = b"") -> requests.Leave | LeaveLed:
+        return LeaveLed(self.group) if self.led else requests.Leave(self.group, meta)
+
     async def send(self, data: bytes) -> NoReturn:
         """Say something to the group: that takes a delivery, and this one has none."""
         raise NotAllowed(
@@ -110,6 +123,11 @@ class Membership(Followed):
 
     async def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
         """Hear of changes, or only answer to others that we are here (Congress's SET_FLAG)."""
+        if self.led:
+            raise NotAllowed(
+                f"{self.group} is a led group: who is in it is told of changes or not from the beginning",
+                fix="leave it, and join it again with the other `online`; or watch it",
+            )
         if online != self.is_online:
             change = self.me._set_online(self, online)
             await within(deadline_s, change, f"going {'on' if online else 'off'}line was not confirmed")

@@ -5,21 +5,27 @@ import contextlib
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from functools import lru_cache
 from typing import Any, Final, Literal, overload
+from weakref import WeakValueDictionary
 
-from rostra.client import choices
+from msgspec import structs
+
+from rostra.client import choices, leadership
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
-from rostra.client.connection import SILENCE_S_MAX, AgentConnection, as_error
+from rostra.client.agreed_talk import AgreedConversation
+from rostra.client.connection import AgentConnection, as_error
 from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.follows import FollowedGroup
 from rostra.client.group import Entering, Membership, Watch, Watching
-from rostra.client.session import OnLost, OnState, Session, within
+from rostra.client.groups import Groups, Where
+from rostra.client.session import Session, within
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, Message, Resolution
+from rostra.groups.kinds import DeliveryKind
 from rostra.groups.members import Member
 from rostra.names import (
     Domain,
@@ -36,66 +42,22 @@ from rostra.names import (
 )
 from rostra.protocols.agreed.living import check_survive
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.agreed.sheets import encode_member, properties_of
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
-from rostra.transport.dialler import dialler, own_token, program_name
+from rostra.transport.dialler import dialler
 from rostra.wire import NO_ENDPOINT, Reading
-
-CONNECT_TIMEOUT_S: Final = 10.0
-REJOIN_WITHIN_S: Final = 60.0
 
 DEADLINE_GRACE_S: Final = 1.0
 """The agent keeps the deadlines of questions. If even its refusal does not come, this much later, the program
 stops waiting itself."""
 
 
-def connect(
-    address: str | None = None,
-    token: str | None = None,
-    *,
-    name: str | None = None,
-    timeout_s: float = CONNECT_TIMEOUT_S,
-    on_lost: OnLost = "rejoin",
-    rejoin_within_s: float | None = REJOIN_WITHIN_S,
-    silence_s: float = SILENCE_S_MAX,
-    on_state: OnState | None = None,
-) -> "Entering[Me]":
-    """Connect to an agent and open an endpoint there.
-
-        async with rostra.connect() as me: ...
-        me = await rostra.connect("h3:7701", name="web-1"); ...; await me.close()
-
-    `address` is a socket's path or ``host:port``; without it, ``$ROSTRA_AGENT`` or this machine's agent.
-    `token` is what a remote agent may ask for; without it, ``$ROSTRA_TOKEN``. `name` is what the endpoint is
-    called; without it, the program's own name and process number. `timeout_s` is for connecting, this first
-    time.
-
-    If the agent is lost, ``on_lost="rejoin"`` calls it again for up to `rejoin_within_s` (None: for ever),
-    and takes up every group under a new incarnation; ``"raise"`` ends everything with the reason. An agent
-    that says nothing for `silence_s` is lost. `on_state` is told every `State` as it is entered.
-    """
-    if name is not None:
-        parse_endpoint_name(name)
-
-    async def enter() -> Me:
-        session = Session(
-            address,
-            token=own_token(token),
-            on_lost=on_lost,
-            rejoin_within_s=rejoin_within_s,
-            silence_s=silence_s,
-            on_state=on_state,
-        )
-        await session.open(timeout_s)
-        try:
-            return await Me._open(session, name or dialler().name(program_name()), owns_session=True)
-        except BaseException:
-            await session.close()
-            raise
-
-    return Entering(enter)
+Joining = (
+    Entering[Membership] | Entering[Conversation] | Entering[AgreedMembership] | Entering[AgreedConversation]
+)
 
 
 class Me:
@@ -120,11 +82,14 @@ class Me:
         self._memberships: dict[Group, Membership] = {}
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}
-        self._agreed: dict[Group, AgreedMembership] = {}
+        self._agreed: dict[Group, AgreedMembership | AgreedConversation] = {}
+        self._lines: WeakValueDictionary[Group, asyncio.Lock] = WeakValueDictionary()
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
         self._settling: list[
-            tuple[Membership | Conversation | AgreedMembership | None, asyncio.Future[Any]]
+            tuple[
+                Membership | Conversation | AgreedMembership | AgreedConversation | None, asyncio.Future[Any]
+            ]
         ] = []
         self._connection.listen(self._number, self._hear)
         session.endpoints.append(self)
@@ -215,8 +180,25 @@ class Me:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> Entering[AgreedMembership]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: Literal["agreed"],
+        delivery: Literal["fifo"],
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[AgreedConversation]: ...
 
     @overload
     def join(
@@ -261,8 +243,9 @@ class Me:
         permanent: bool = ...,
         survive: str = ...,
         create: bool = ...,
+        attributes: Where | None = ...,
         deadline_s: float | None = ...,
-    ) -> "Entering[Membership] | Entering[Conversation] | Entering[AgreedMembership]": ...
+    ) -> "Joining": ...
 
     def join(
         self,
@@ -278,25 +261,26 @@ class Me:
         permanent: bool = False,
         survive: str = "any",
         create: bool = True,
+        attributes: Where | None = None,
         deadline_s: float | None = None,
-    ) -> "Entering[Membership] | Entering[Conversation] | Entering[AgreedMembership]":
+    ) -> "Joining":
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
 
-        `membership` and `delivery` say what the group is to promise; the choice is the group's, and who asks
-        for another is refused. `meta` is shown to everybody beside our address.
+        `membership` and `delivery` say what the group promises. `meta` is shown to all beside our address.
+        Without delivery: `online` is to get changes, and a copy of the list; `permanent`: only join a group
+        that is registered.
 
-        Without delivery: `online` is to hear of changes, and to hold a copy of who is in it; `permanent`
-        means that the group must be one that an administrator registered.
+        With ``delivery="fifo"``: `role` is "both", "send", "receive" or "submit". A submitter is no member:
+        it is not listed, and its cluster's server sends for it. `slow` is for members that do not keep up:
+        "throttle" makes senders wait, "expel" ends the membership, "spill" keeps messages on the disk of our
+        cluster's server, and ends the membership only if that is full.
 
-        With ``delivery="fifo"``: `role` is "both", "send", "receive" or "submit". Who submits is no member:
-        nobody is told of it, its cluster's server says for it what it sends, and messages name it as their
-        sender; it costs the group nothing, however many there are. `slow` says what becomes of us if we
-        do not keep up: "throttle" makes the senders wait, "expel" ends our membership, "spill" has the server
-        of our cluster keep on disk what we have not read, and ends our membership only if that is full.
+        With ``membership="agreed"``: `survive` says which side of a partition goes on: "any", "majority",
+        "primary", or a rule such as "size > 3" (`docs/protocols/agreed.md`). ``create=False`` joins only one
+        that exists, as it is. `attributes` are texts by name, seen by all members, which can be changed.
+        With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
 
-        With ``membership="agreed"``: `survive` says which side of a partition goes on: "any", "majority", or
-        a rule such as "size > 3" (`docs/protocols/agreed.md`). ``create=False`` joins only a group that has
-        members.
+        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes.
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)
@@ -307,7 +291,23 @@ class Me:
                     fix="leave these two out: who is in an agreed group is told its views",
                 )
             check_survive(survive)
-            join = JoinAgreed(key, survive="" if survive == "any" else survive, create=create, meta=meta)
+            join = JoinAgreed(
+                key,
+                DeliveryKind(delivery),
+                "" if survive == "any" else survive,
+                create,
+                encode_member(meta, properties_of(attributes or {})),
+                choices.one_of(Role, "role", role),
+                choices.one_of(Slow, "slow", slow),
+            )
+            if delivery == "fifo":
+
+                async def enter_both() -> AgreedConversation:
+                    talk = AgreedConversation(self, join)
+                    await within(deadline_s, self._join_agreed(talk), f"joining {key} was not confirmed")
+                    return talk
+
+                return Entering(enter_both)
 
             async def enter_agreed() -> AgreedMembership:
                 stay = AgreedMembership(self, join)
@@ -315,8 +315,11 @@ class Me:
                 return stay
 
             return Entering(enter_agreed)
-        if survive != "any" or not create:
-            raise BadInput(f'survive or create with membership="{membership}"', fix='add membership="agreed"')
+        if membership == "led" and permanent:
+            raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
+        if survive != "any" or not create or attributes:
+            what = f'survive, create or attributes with membership="{membership}"'
+            raise BadInput(what, fix='add membership="agreed"')
         if delivery == "fifo":
             if not online or permanent:
                 raise BadInput(
@@ -335,7 +338,7 @@ class Me:
             return Entering(enter_conversation)
 
         async def enter() -> Membership:
-            joined = Membership(self, key, meta=meta, permanent=permanent)
+            joined = Membership(self, key, meta=meta, permanent=permanent, led=membership == "led")
             await within(deadline_s, self._join(joined, online), f"joining {key} was not confirmed")
             return joined
 
@@ -393,6 +396,14 @@ class Me:
             members = tuple([everybody[endpoint] for endpoint in sorted(everybody)])
             return Resolution(members, answer.isolated, scopes=answer.parts)
         return Resolution(answer.members, answer.isolated)
+
+    @property
+    def groups(self) -> Groups:
+        """Agreed groups as a whole."""
+        return Groups(self)
+
+    lead = leadership.lead
+    lock = leadership.lock
 
     # Messages and lives
 
@@ -458,12 +469,12 @@ class Me:
         if online:
             joined._online = self._copies.follow(group, self._number)
         try:
-            await self._ask(requests.Join(group, online, joined.permanent, joined.meta))
+            await self._ask(joined._asks_in(online))
         except BaseException as error:
             if online:
                 self._copies.unfollow(group, self._number)
             if isinstance(error, asyncio.CancelledError) and group not in self._memberships:
-                self._post_if_open(requests.Leave(group))
+                self._post_if_open(joined._asks_out())
             raise
         self._memberships[group] = joined
         self._look_up(group)
@@ -482,20 +493,28 @@ class Me:
                 self._post_if_open(Exit(talk.group))
             raise
 
-    async def _join_agreed(self, stay: AgreedMembership) -> None:
+    async def _join_agreed(self, stay: AgreedMembership | AgreedConversation) -> None:
         self._check_open()
         group = stay.group
         if group in self._agreed:
             raise AlreadyMember(f"{self.endpoint} is in {group} already", fix="leave first")
         self._agreed[group] = stay
         self._connection.converse(self._number, group, stay.hear)
-        try:
-            await self._ask(stay.join)
-        except BaseException as error:
-            self._forget_agreed(stay)
-            if isinstance(error, asyncio.CancelledError):
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._forget_agreed, stay)
+            try:
+                await self._ask(stay.join)
+            except asyncio.CancelledError:
                 self._post_if_open(LeaveAgreed(group))
-            raise
+                raise
+            failed.pop_all()
+
+    def _move_agreed(self, stay: AgreedMembership, to: Group) -> None:
+        """Its group was split or merged."""
+        self._forget_agreed(stay)
+        stay.group, stay.join = to, structs.replace(stay.join, group=to)
+        self._agreed[to] = stay
+        self._connection.converse(self._number, to, stay.hear)
 
     async def _leave_agreed(self, stay: AgreedMembership) -> None:
         left = self._post(LeaveAgreed(stay.group)) if self.is_open and stay.group in self._agreed else None
@@ -504,7 +523,7 @@ class Me:
         if left is not None:
             await self._connection.settle(left)
 
-    def _forget_agreed(self, stay: AgreedMembership) -> None:
+    def _forget_agreed(self, stay: AgreedMembership | AgreedConversation) -> None:
         if self._agreed.get(stay.group) is stay:
             del self._agreed[stay.group]
             self._connection.fall_silent(self._number, stay.group)
@@ -532,7 +551,7 @@ class Me:
 
     async def _leave(self, joined: Membership, meta: bytes) -> None:
         group = joined.group
-        left = self._post(requests.Leave(group, meta)) if self.is_open else None
+        left = self._post(joined._asks_out(meta)) if self.is_open else None
         # Silence from the moment of the call (C-052): what still arrives was sent before the agent knew.
         self._memberships.pop(group, None)
         if joined.is_online:
@@ -592,7 +611,7 @@ class Me:
         return last
 
     def _look_up(self, group: Group) -> None:
-        """Whom `resolve` asks first, if anybody."""
+        """Which agent `resolve` asks first, if any."""
         joined, watched = self._memberships.get(group), self._watches.get(group)
         follow = watched if joined is None or joined._online is None else joined._online
         if follow is None:
@@ -621,14 +640,14 @@ class Me:
                 )
 
     def reopened(self, connection: AgentConnection, endpoint: Endpoint) -> None:
-        """Somebody new, of the same name. Everything is asked for at once, in the order of asking."""
+        """A new endpoint of the same name. Everything is asked for at once, in the order of asking."""
         old, self._number = self._number, incarnation_of(endpoint)
         self.endpoint, self._connection = endpoint, connection
         connection.listen(self._number, self._hear)
         self._copies.renumber(old, self._number)
         self._watched.renumber(old, self._number)
-        for group, joined in self._memberships.items():
-            order = requests.Join(group, joined.is_online, joined.permanent, joined.meta)
+        for joined in self._memberships.values():
+            order = joined._asks_in(joined.is_online)
             self._settling.append((joined, connection.post(self._number, order)))
         for group, talk in self._conversations.items():
             connection.converse(self._number, group, talk.hear)
@@ -656,7 +675,7 @@ class Me:
                     self._forget_conversation(joined)
                     joined.end(refusal)
                     continue
-                if isinstance(joined, AgreedMembership):
+                if isinstance(joined, AgreedMembership | AgreedConversation):
                     self._forget_agreed(joined)
                     joined.end(refusal)
                     continue

@@ -7,9 +7,12 @@ delay the others. Items that a slow reader misses are counted, and the next item
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from rostra.errors import BadInput, RostraError
+
+if TYPE_CHECKING:
+    from rostra.client.me import Me
 
 T = TypeVar("T")
 
@@ -125,6 +128,36 @@ class Stream(Generic[T]):
             finally:
                 self._reader = None
                 _read.discard(self)
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+class OneReader:
+    """The queue of a group that one task reads, until this endpoint is out of the group."""
+
+    __slots__ = ("_ended", "_left", "_reader")
+
+    def __init__(self) -> None:
+        self._left: RostraError | None = None  # we said so
+        self._ended: RostraError | None = None  # or it was done to us
+        self._reader: asyncio.Future[None] | None = None
+
+    async def _until_some(self, unread: deque[Any], me: "Me") -> None:
+        """Until there is something to read; ends the iteration if there never will be."""
+        while not unread:
+            if self._ended is not None:
+                raise again(self._ended)
+            if self._left is not None or me.is_closed:
+                raise StopAsyncIteration
+            if self._reader is not None:
+                raise RuntimeError("two tasks read one group; let one read, and hand on what it got")
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():

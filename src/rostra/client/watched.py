@@ -40,7 +40,7 @@ class WatchPlace(Struct, frozen=True):
     number: int
 
     def gap_since(self, before: "WatchPlace") -> Gap:
-        """How much lies between the two, if anybody counted."""
+        """How much lies between the two, if that was counted."""
         same = (before.memory, before.period) == (self.memory, self.period)
         return Gap(self.number - before.number if same and before.number < self.number else None)
 

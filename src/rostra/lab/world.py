@@ -18,9 +18,11 @@ from rostra.client import connect_admin
 from rostra.config import parse_world
 from rostra.errors import RostraError, Unreachable
 from rostra.lab.lab import Lab, LabPlace, end
+from rostra.names import ROOT
 from rostra.transport.addresses import TcpAddress
 
 PORT: Final = 7700
+ROOT_PORT: Final = 7701
 UP_WITHIN_S: Final = 120.0
 ANSWER_WITHIN_S: Final = 10.0
 LAST_WORDS: Final = 3
@@ -37,7 +39,8 @@ class LabWorld:
     is where every node keeps a journal, with every input if `record`. An `urgent` world runs before ordinary
     processes, as the lab's router does: what is measured is then the network, and not who else is here.
     `data` is how data travels everywhere: ``{"parity_frames": 8}``. With `keeps_state` servers have state
-    directories.
+    directories. With `root`, the machine of that site also runs the server of the world, which agreed groups
+    of that scope need.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class LabWorld:
         urgent: bool = False,
         data: Mapping[str, object] | None = None,
         keeps_state: bool = False,
+        root: str = "",
     ) -> None:
         self.lab = lab
         self.profile = profile
@@ -60,6 +64,7 @@ class LabWorld:
         self.urgent = urgent
         self.data = dict(data or {})
         self.keeps_state = keeps_state
+        self.root = root
         self.processes: dict[str, subprocess.Popen[Any]] = {}
 
     async def start(self, within_s: float = UP_WITHIN_S) -> "LabWorld":
@@ -69,6 +74,8 @@ class LabWorld:
             self._start(site, ["server", "--domain", site.name, *state])
             for host in site.hosts.values():
                 self._start(host, ["agent", host.name])
+            if site.name == self.root:
+                self._start(site, ["server", "--domain", ROOT], ROOT)
         await self._until_linked(within_s)
         return self
 
@@ -100,6 +107,8 @@ class LabWorld:
         sites = [site.name for site in self.lab.sites]
         neighbours = {site: [other for other in sites if other != site] for site in sites}
         neighbours |= {host.name: [host.name.partition(".")[0]] for host in self.hosts}
+        if self.root:
+            neighbours[ROOT] = sites
         asked = await asyncio.gather(*(self._down(node, peers) for node, peers in neighbours.items()))
         return [each for down in asked for each in down]
 
@@ -123,6 +132,8 @@ class LabWorld:
 
     def _write_world_file(self) -> None:
         servers = "".join(f'{site.name} = "{TcpAddress(site.address, PORT)}"\n' for site in self.lab.sites)
+        if self.root:
+            servers += f'{ROOT} = "{TcpAddress(self.lab.site(self.root).address, ROOT_PORT)}"\n'
         text = (
             f'[world]\nname = "{self.lab.plan.name}"\nprofile = "{self.profile}"\n\n[servers]\n{servers}\n'
             + "[detect]\n"
@@ -137,9 +148,10 @@ class LabWorld:
         parse_world(text)  # a mistake is reported here, and not in the logs of every process
         self.world_file.write_text(text)
 
-    def _start(self, place: LabPlace, words: list[str]) -> None:
-        with self.log(place.name).open("ab") as log:
-            self.processes[place.name] = place.popen(
+    def _start(self, place: LabPlace, words: list[str], name: str = "") -> None:
+        name = name or place.name
+        with self.log(name).open("ab") as log:
+            self.processes[name] = place.popen(
                 [
                     *URGENTLY[: 3 * self.urgent],
                     *ROSTRA,
@@ -147,7 +159,7 @@ class LabWorld:
                     "--world",
                     str(self.world_file),
                     "--socket",
-                    self.socket(place.name),
+                    self.socket(name),
                 ],
                 stdout=log,
                 stderr=log,

@@ -4,12 +4,13 @@ It remembers what the next line about a neighbour needs, and the evidence behind
 those who inspect the process.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from rostra.core.effects import Ignored, Instant, LinkDown, LinkMoved, LinkUp, Noted
 from rostra.core.observer import DiskRefused, NodeDropped, Reporter
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.observe.log import EventLog, long_time
+from rostra.protocols.agreed.observed import HostGiven, SetIsolated, ViewAgreed
 from rostra.protocols.election.events import Follow, TermRefused
 from rostra.protocols.links.events import Awaited, Forgotten, LinkEvidence, Removed, Suspected, Trusted
 
@@ -18,6 +19,7 @@ class NodeLog(Reporter):
     def __init__(self, log: EventLog) -> None:
         self.evidence: dict[tuple[Domain, Domain], LinkEvidence] = {}  # by node and peer
         self._met: dict[tuple[Domain, Domain], int] = {}  # the incarnation that it was linked with last
+        self._blocked: dict[tuple[Domain, Group], str] = {}  # agreed groups whose members are, and why
         self._log = log
         self.shows = {
             Ignored: self._ignored,
@@ -34,6 +36,9 @@ class NodeLog(Reporter):
             TermRefused: self._term_refused,
             NodeDropped: self._dropped,
             DiskRefused: self._disk_refused,
+            ViewAgreed: self._view_agreed,
+            SetIsolated: self._isolated,
+            HostGiven: self._given,
         }
 
     def _ignored(self, now: Instant, node: Domain, ignored: Ignored) -> None:
@@ -124,6 +129,40 @@ class NodeLog(Reporter):
     def _dropped(self, now: Instant, node: Domain, dropped: NodeDropped) -> None:
         self.evidence = {key: evidence for key, evidence in self.evidence.items() if key[0] != node}
         self._met = {key: incarnation for key, incarnation in self._met.items() if key[0] != node}
+        self._blocked = {key: why for key, why in self._blocked.items() if key[0] != node}
+
+    # Agreed groups: what parts them and brings them together. Joins and leaves are no lines, as elsewhere.
+
+    def _view_agreed(self, now: Instant, node: Domain, agreed: ViewAgreed) -> None:
+        if agreed.because not in _PARTING and not agreed.blocked:
+            return
+        self._log.note(
+            "view_agreed",
+            node=node,
+            group=str(agreed.group),
+            view=agreed.id[0],
+            members=len(agreed.members),
+            gone=len(agreed.left) + len(agreed.failed),
+            because=agreed.because,
+            lost=" ".join([each.server for each in agreed.lost]),
+            noticed_by=agreed.noticed.server,
+            fence=agreed.fence,
+            blocked=agreed.blocked,
+        )
+
+    def _isolated(self, now: Instant, node: Domain, isolated: SetIsolated) -> None:
+        server = isolated.server.server
+        self._log.note("server_isolated", node=node, peer=server, set=isolated.set, because=isolated.why)
+
+    def _given(self, now: Instant, node: Domain, given: HostGiven) -> None:
+        key = (node, given.group)
+        if given.blocked:
+            self._blocked[key] = given.blocked
+            self._log.note("members_blocked", node=node, group=str(given.group), because=given.blocked)
+        elif self._blocked.pop(key, None) is not None:
+            self._log.note(
+                "members_live", node=node, group=str(given.group), view=given.number, fence=given.fence
+            )
 
     # The machine
 
@@ -132,6 +171,9 @@ class NodeLog(Reporter):
         self._log.note_rarely(
             f"disk {node}", "disk_refused", node=node, what=refused.what, because=refused.why
         )
+
+
+_PARTING: Final = ("members failed", "servers failed", "server left", "merge")
 
 
 def _grounds(evidence: LinkEvidence) -> dict[str, Any]:

@@ -35,7 +35,11 @@ from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, Vie
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.observe.link_rows import LinkRows, because_of
 from rostra.observe.stream_rows import StreamCounts
-from rostra.protocols.fifo import events as adhoc
+from rostra.observe.view_rows import ViewRows
+from rostra.protocols.agreed.events import AgreedJoinAsked
+from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, SetIsolated, ViewAgreed
+from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
+from rostra.protocols.fifo import events as fifo_events
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.messages import Data as Speech
@@ -68,6 +72,7 @@ from rostra.protocols.relaxed.requests import (
     Left,
     Only,
     Opened,
+    PutOut,
     Resolve,
     Resolved,
     SetOnline,
@@ -116,6 +121,7 @@ class Scribe:
         self._wall_us = wall_us
         self._links = links = LinkRows(sheet, me, tells_parts=role == "server")
         self._spoken = StreamCounts(sheet)
+        self._views = views = ViewRows(sheet, self._named)
         self._heartbeat_s = heartbeat_s
         self._due = 0.0
         self._counter = 0  # of the agent's own joins and leaves
@@ -129,17 +135,22 @@ class Scribe:
             Asked: self._was_asked,
             EndpointGone: self._gone,
             JoinAsked: self._join_asked,
+            AgreedJoinAsked: self._agreed_join_asked,
             LeaveAsked: self._leave_asked,
-            adhoc.Heard: self._overheard,
-            adhoc.Resumed: lambda *_: self._spoken.resumed(),
+            fifo_events.Heard: self._overheard,
+            fifo_events.Resumed: lambda *_: self._spoken.resumed(),
             ChannelClosed: lambda event, _: links.channel_closed(event),
         }
         self._do: dict[type, Callable[[Any], None]] = {
             Tell: self._told,
+            AgreedListed: self._listed,
+            AgreedUnlisted: self._unlisted,
+            ViewAgreed: views.agreed,
+            SetIsolated: views.isolated,
             Answer: self._answered,
             Deliver: self._delivered,
-            adhoc.Cast: self._cast,
-            adhoc.Transmit: self._spoke,
+            fifo_events.Cast: self._cast,
+            fifo_events.Transmit: self._spoke,
             Transmit: links.transmitted,
             LinkUp: links.link_up,
             LinkDown: links.link_down,
@@ -177,6 +188,7 @@ class Scribe:
 
     def _turn(self, now: Instant) -> None:
         if now != self._sheet.now:
+            self._views.idle_s = now - self._sheet.now
             self._sheet.turn(self._wall_us(), now)
 
     # What the node was given and ordered
@@ -195,6 +207,7 @@ class Scribe:
         for effect in effects:
             if (write := do.get(type(effect))) is not None:
                 write(effect)
+        self._views.flush()
 
     # Programs: what they asked for and were granted
 
@@ -215,6 +228,20 @@ class Scribe:
                     self._left_group(me, group, Cause.LEAVE)
                 case Close():
                     self._ended(me, Cause.LEAVE, "")
+
+    # Agreed groups: a member stands in the directory before it is in a view
+
+    def _agreed_join_asked(self, event: AgreedJoinAsked, outputs: Sequence[Any]) -> None:
+        self._was_asked(Asked(event.endpoint, event.token, JoinAgreed(event.group)), outputs)
+
+    def _listed(self, listed: AgreedListed) -> None:
+        self._counter = listed.stamp[1]
+        self._presence(listed.endpoint).groups[listed.group] = False
+        self._write_member("member-joined", listed.endpoint, listed.group)
+
+    def _unlisted(self, unlisted: AgreedUnlisted) -> None:
+        self._counter = unlisted.stamp[1] - 1
+        self._left_group(unlisted.endpoint, unlisted.group, unlisted.cause)
 
     def _answered(self, answer: Answer) -> None:
         since, asked = self._asked.pop(answer.token, (0.0, None))
@@ -283,6 +310,7 @@ class Scribe:
         first = presence.spoken if cause is Cause.LEAVE else set()
         for group in (*sorted(first), *sorted(presence.groups.keys() - first)):
             self._counter += 1
+            self._views.left(me, group)
             self._write_member("member-left", me, group, cause.value)
         for group in sorted(presence.spoken):
             self._spoken.hears_no_more(me, group)
@@ -296,6 +324,7 @@ class Scribe:
     def _left_group(self, me: Endpoint, group: Group, cause: Cause) -> None:
         self._counter += 1
         self._presence(me).groups.pop(group, None)
+        self._views.left(me, group)
         self._write_member("member-left", me, group, cause.value)
 
     def _refollow(self, me: Endpoint, group: Group) -> None:
@@ -363,28 +392,33 @@ class Scribe:
             self._spoken.heard(me, group, item.stream, item.run)  # type: ignore[attr-defined]
             return
         match item:
+            case MemberView() | MemberBlocked():
+                self._views.given(me, group, item)
             case Aggregated(origin, run):
                 self._spoken.heard_for(me, group, origin, run)
-            case adhoc.Ready(members):
+            case fifo_events.Ready(members):
                 listed = [Member(who, UNKNOWN) for who, _, _ in members if not is_aggregate(who)]
                 self._item(me, group, Absolute(group, tuple(listed)))
-            case adhoc.Joined(endpoint) | adhoc.Left(endpoint) if is_aggregate(endpoint):
+            case fifo_events.Joined(endpoint) | fifo_events.Left(endpoint) if is_aggregate(endpoint):
                 pass  # no program's: it speaks for others, and what they say is told by their names
-            case adhoc.Joined(endpoint):
+            case fifo_events.Joined(endpoint):
                 self._item(me, group, Joined(group, (Member(endpoint, UNKNOWN),), Cause.JOIN))
-            case adhoc.JoinedTogether(members):
+            case fifo_events.JoinedTogether(members):
                 joined = [Member(who, UNKNOWN) for who, _, _ in members if not is_aggregate(who)]
                 self._item(me, group, Joined(group, tuple(joined), Cause.JOIN))
-            case adhoc.Left(endpoint, why, last):
+            case fifo_events.ChangesTogether(items):
+                for each in items:
+                    self._delivered(Deliver(me, group, each))
+            case fifo_events.Left(endpoint, why, last):
                 cause = Cause.LEAVE if why == "left" else Cause.CRASH
                 self._item(me, group, Left(group, endpoint, UNKNOWN, cause))
                 self._spoken.ended(me, group, endpoint, last, why)
-            case adhoc.Without(domain, because) | adhoc.Only(domain, because):
-                told = Without if isinstance(item, adhoc.Without) else Only
+            case fifo_events.Without(domain, because) | fifo_events.Only(domain, because):
+                told = Without if isinstance(item, fifo_events.Without) else Only
                 self._item(me, group, told(domain, because or _UNSAID))
-            case adhoc.Gap(endpoint, first, last):
+            case fifo_events.Gap(endpoint, first, last):
                 self._spoken.missed(me, group, endpoint, first, last)
-            case adhoc.Excluded(reason):
+            case fifo_events.Excluded(reason):
                 self._left_speaking(me, group, reason)
 
     def _item(self, me: Endpoint, group: Group, notice: Any) -> None:
@@ -395,11 +429,11 @@ class Scribe:
 
     # What is said beside the links
 
-    def _cast(self, cast: adhoc.Cast) -> None:
+    def _cast(self, cast: fifo_events.Cast) -> None:
         """To all hosts of our LAN; the row names its server."""
         self._said(self._above, cast.group, cast.message)
 
-    def _spoke(self, order: adhoc.Transmit) -> None:
+    def _spoke(self, order: fifo_events.Transmit) -> None:
         self._said(order.to, order.group, order.message)
 
     def _said(self, to: Domain, group: Group, message: Any) -> None:
@@ -407,7 +441,7 @@ class Scribe:
             self._spoken.asks_for(group, message)
         self._links.datagram("sent", to, type(message))
 
-    def _overheard(self, event: adhoc.Heard, outputs: Sequence[Any]) -> None:
+    def _overheard(self, event: fifo_events.Heard, outputs: Sequence[Any]) -> None:
         for message in event.messages:
             self._links.datagram("received", event.source, type(message))
             data = message.data if type(message) is Numbered else message
@@ -435,6 +469,12 @@ class Scribe:
                 )
             case Changed():
                 self._changed(tell.endpoints, notice)
+            case PutOut(group):
+                for endpoint in tell.endpoints:
+                    presence = self._presence(endpoint)
+                    if group in presence.groups and group not in presence.spoken:
+                        self._left_group(endpoint, group, Cause.LEAVE)
+                        self._refollow(endpoint, group)
             case Gap(missed, groups):
                 for endpoint in tell.endpoints:
                     self._missed(NoticesMissed(endpoint, missed, groups))

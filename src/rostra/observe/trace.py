@@ -18,6 +18,8 @@ from rostra.core.effects import Event, Ignored, Instant, LinkDown, LinkMoved, Li
 from rostra.core.observer import Reporter, Seen, Show
 from rostra.groups.members import Because, Cause, Members
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
+from rostra.protocols.agreed.observed import ViewAgreed
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.flow.runs import payloads
 from rostra.protocols.links.events import Suspected, Trusted
@@ -52,6 +54,11 @@ class TracedTalk(Protocol):
     def members(self) -> set[Endpoint]: ...
 
 
+class TracedAgreed(Protocol):
+    @property
+    def members(self) -> tuple[Endpoint, ...]: ...  # in order of rank
+
+
 class TracedProgram(Protocol):
     host: Domain
     name: str
@@ -62,6 +69,9 @@ class TracedProgram(Protocol):
 
     @property
     def talks(self) -> Mapping[Group, TracedTalk]: ...
+
+    @property
+    def agreed(self) -> Mapping[Group, TracedAgreed]: ...
 
     def members_of(self, group: Group) -> Members: ...
 
@@ -139,7 +149,7 @@ class Trace(Reporter):
         self._streams: dict[tuple[str, str, Endpoint], tuple[int, int]] = {}  # who, group, sender: from, to
         self._last_at = 0.0
         noted: dict[type, Show] = dict.fromkeys(
-            (LinkUp, LinkMoved, LinkDown, Suspected, Trusted, Noted, Ignored), self._noted
+            (LinkUp, LinkMoved, LinkDown, Suspected, Trusted, ViewAgreed, Noted, Ignored), self._noted
         )
         self.shows = {
             ProgramTold: self._told,
@@ -223,6 +233,9 @@ class Trace(Reporter):
         program, group, item = given.program, given.group, given.item
         who, names = self.names.endpoint(program.address), self.names
         name = names.group(group)
+        if isinstance(item, MemberView | MemberBlocked):
+            self._agreed(at, who, name, item, program.agreed[group].members)
+            return
         is_now = f"{name} is {{{' '.join(sorted(map(names.endpoint, program.talks[group].members)))}}}"
         match item:
             case talk.Delivered(stream, run) | talk.Aggregated(stream, run):
@@ -252,6 +265,25 @@ class Trace(Reporter):
                     self._sum_up(at, who, name, sender)
                 rest = [f"{n} {how}" for n, how in ((unconfirmed, "unconfirmed"), (unsent, "not sent")) if n]
                 self.write(at, who, f"parted from {name}", ", ".join(rest))
+
+    def _agreed(
+        self, at: float, who: str, group: str, item: MemberView | MemberBlocked, members: Iterable[Endpoint]
+    ) -> None:
+        """Members in order of rank, in brackets."""
+        names = self.names
+        if isinstance(item, MemberBlocked):
+            self.write(at, who, f"{group} is blocked", f"because {item.because}")
+            return
+        came = [(" ".join([names.endpoint(each) for each, _ in item.joined]), "joined")]
+        gone = [
+            (" ".join(map(names.endpoint, each)), how)
+            for each, how in ((item.left, "left"), (item.failed, "failed"))
+        ]
+        what = ", ".join([f"{some} {how}" for some, how in (*came, *gone) if some])
+        listed = " ".join(map(names.endpoint, members))
+        is_now = f"{group} is [{listed}]   view {item.number}"
+        fence = "" if item.fence is None else f"fence {item.fence}"
+        self.write(at, who, "merged" if item.parts else "", what, is_now, fence)
 
     def _grounds(self, because: Because | None) -> str:
         return "" if because is None else self.names.because(because)
@@ -307,6 +339,12 @@ class Trace(Reporter):
                 self.write(at, who, f"{names.server(peer)} is suspected")
             case Trusted(peer=peer) if "links" in self.show:
                 self.write(at, who, f"{names.server(peer)} is trusted again")
+            case ViewAgreed() if "notes" in self.show:
+                lost = " ".join([names.server(each.server) for each in what.lost])
+                noticed = f"noticed by {names.server(what.noticed.server)}"
+                why = f"{what.because}{f': {lost}' if lost else ''}"
+                view = f"agreed on view {what.id[0]} of {names.group(what.group)}"
+                self.write(at, who, view, why, noticed, what.blocked and f"blocked: {what.blocked}")
             case Noted(what=event, about=about) if "notes" in self.show:
                 self.write(at, who, event, about)
             case Ignored(what=event, why=why) if "notes" in self.show:

@@ -258,7 +258,7 @@ class DataChannel:
     def pack(
         self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], key: bytes
     ) -> Iterator[list[bytes]]:
-        bytes_max = min(self.process.adhoc.datagram_bytes + HEAD_BYTES, DATAGRAM_BYTES_MAX)
+        bytes_max = min(self.process.fifo_config.datagram_bytes + HEAD_BYTES, DATAGRAM_BYTES_MAX)
         return self._datagrams.pack(group, source, to, messages, bytes_max, key)
 
     def word(self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes) -> list[bytes]:

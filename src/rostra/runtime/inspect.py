@@ -19,6 +19,7 @@ from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.submitter import Submitter
 from rostra.protocols.flow.messages import Range
 from rostra.protocols.links.core import Link
+from rostra.runtime.agreed_state import agreed_document
 
 if TYPE_CHECKING:
     from rostra.runtime.process import HostedNode, Process
@@ -79,6 +80,7 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
         "core": msgspec.Raw(core),
         "data": process.data.document(hosted),
         "speech": _speech(node.stack),
+        "agreed": agreed_document(node.stack),
         "submitted": _submitted(node.stack),
         "links": {peer: _link(process, hosted, link) for peer, link in sorted(node.links.items())},
         "programs": [

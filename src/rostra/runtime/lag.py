@@ -9,6 +9,7 @@ import asyncio
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from rostra.observe.log import EventLog
@@ -20,6 +21,10 @@ BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 LATE_S: Final = 0.5
 """Recorded, at most once a minute."""
+
+SAMPLE_S: Final = 0.002
+"""How old the reading of our processor time may be when a turn begins: to ask for it costs a system call. A
+turn seems longer by as much at most."""
 
 WORST_OF: Final = 240
 """The worst of this many looks is shown: of the last minute."""
@@ -35,7 +40,8 @@ class Lag:
         self._silences: deque[float] = deque([0.0], maxlen=WORST_OF)  # the longest turn between two looks
         self._turns_cpu: deque[float] = deque([0.0], maxlen=WORST_OF)
         self._cpu_clock = cpu_clock
-        self.cpu_s = cpu_clock()  # when the last turn ended
+        self.cpu_s = cpu_clock()  # when a turn ended, at most `SAMPLE_S` before the last one did
+        self._sampled_at = -inf
         self._loop = loop
         self._record = record
         self._due = 0.0
@@ -69,11 +75,14 @@ class Lag:
         """The longest turn in our own processor time, in the last minute."""
         return max(self._turns_cpu)
 
-    def turn_ended(self, took_s: float) -> None:
-        cpu_s = self._cpu_clock()
-        self._silences[-1] = max(self._silences[-1], took_s)
-        self._turns_cpu[-1] = max(self._turns_cpu[-1], cpu_s - self.cpu_s)
-        self.cpu_s = cpu_s
+    def turn_ended(self, began: float, now: float) -> None:
+        if now - began > self._silences[-1]:
+            self._silences[-1] = now - began
+        if now - self._sampled_at >= SAMPLE_S:
+            cpu_s = self._cpu_clock()
+            self._turns_cpu[-1] = max(self._turns_cpu[-1], cpu_s - self.cpu_s)
+            self.cpu_s = cpu_s
+            self._sampled_at = now
 
     def _look(self) -> None:
         late_s = max(0.0, self._loop.time() - self._due)

@@ -172,7 +172,7 @@ class Process:
         self.loop = asyncio.get_running_loop()
         self.encoder = Encoder(world.name)
         self.patience = InspectPatience(self)
-        self.adhoc = FifoConfig()
+        self.fifo_config = FifoConfig()
         self.arena_bytes = MB_EACH << 20  # of memory shared with programs, for each group; 0: none
         self.data = DataChannel(self)
         self.hosted_nodes: dict[Domain, HostedNode] = {}
@@ -434,7 +434,8 @@ class Process:
 
     @property
     def turn_is_long(self) -> bool:
-        return self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
+        """Has it used its share of the processor? That costs a system call to ask: the clock first."""
+        return self.clock() - self.now > TURN_CPU_S and self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
 
     def write_next_turn(self, writer: Writes) -> bool:
         """As the next turn ends, if that begins at once because a connection had its share of this one and
@@ -470,24 +471,26 @@ class Process:
             before, self.now = self.now, max(self.clock(), self.now + 1e-9)
             self.loop.call_soon(self._end_turn)
             for seat in self._seats:
-                # Its node ticks, so turns are never far apart unless the whole process stood still. Whoever
-                # led then must not act before it has asked itself whether it still does (C-161).
+                # Its node ticks, so turns are never far apart unless the whole process stood still. A leader
+                # must then not act before it has checked that it still leads (C-161).
                 if self.now - before > seat.node.tick_s:
                     self._stepped[seat] = None
                     self._take(seat, StallDetected(self.now - before - seat.node.tick_s))
 
     def _end_turn(self) -> None:
         try:
-            self._work()
+            if self._waiting:
+                self._work()
             self._flush()
-            self._write()
+            if self._writers:
+                self._write()
         except Exception as error:
             self._fail(error)
             raise
         finally:
             self.encoder.turn_ends()
             self._in_turn = False
-            self.lag.turn_ended(self.clock() - self.now)
+            self.lag.turn_ended(self.now, self.clock())
         if self._waiting or self._writers:
             self.loop.call_soon(self._begin_turn)
         for programs, link in self._paced:

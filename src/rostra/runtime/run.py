@@ -308,7 +308,7 @@ class running:
         home = served[0] if served else parent(settings.host) if settings.host is not None else None
         if home is None:
             return
-        process.adhoc = fitted(world.adhoc_at(home) if served else world.adhoc_of_hosts(home))
+        process.fifo_config = fitted(world.fifo_at(home) if served else world.fifo_of_hosts(home))
         at = world.data_of(home)
         if served:
             elsewhere = settings.data or (settings.listen if at == world.servers[home] else None)
@@ -366,7 +366,7 @@ def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: Dat
     cluster, fifo = world.is_cluster(domain), None
     if cluster:
         fifo = FifoPlan(
-            fitted(world.adhoc_at(domain)),
+            fitted(world.fifo_at(domain)),
             luck=secrets.randbits(64),
             channel=Channel(world.data_mode(domain)),
             address=_address(world, domain, data),
@@ -384,6 +384,7 @@ def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: Dat
         tuple(sorted(world.replicas)),
         fifo,
         secrets.randbits(64),
+        world.agreed,
     )
 
 
@@ -399,8 +400,9 @@ def _agent_plan(world: WorldConfig, host: Domain, incarnation: int) -> NodePlan:
         (),
         world.has_parent(host),
         tuple(sorted(world.replicas)),
-        FifoPlan(fitted(world.adhoc_of_hosts(parent(host)))),
+        FifoPlan(fitted(world.fifo_of_hosts(parent(host)))),
         secrets.randbits(64),
+        world.agreed,
     )
 
 

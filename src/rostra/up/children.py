@@ -14,7 +14,7 @@ from rostra.names import Domain
 LAST_WORDS: Final = 3
 
 
-class Child:
+class ChildProcess:
     """One process that can be started, stopped, killed and started again."""
 
     def __init__(
@@ -23,7 +23,7 @@ class Child:
         nodes: tuple[Domain, ...],
         command: Sequence[str],
         log: Path,
-        on_death: "Callable[[Child, int], None]",
+        on_death: "Callable[[ChildProcess, int], None]",
     ) -> None:
         self.name = name
         self.nodes = nodes  # who lives in it; none, if it is a process of programs

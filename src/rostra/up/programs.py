@@ -4,6 +4,7 @@
     chess@eu            two or more of a region, for a game
     web@eu.paris        a server that is nearly always there, and is sometimes replaced
     chat@world          one program of each host sends sentences, and receives the others'
+    ledger@eu           a clerk on each host of a region; views are agreed, and in a cut a majority goes on
 
 They use the public API only, at a human pace, with random choices from a seed:
 ``python -m rostra.up.programs HOST SOCKET SEED NAME...``. When their host's agent is gone, they wait, and
@@ -32,6 +33,7 @@ LOUNGE: Final = "lounge"
 CHESS: Final = "chess"
 WEB: Final = "web"
 CHAT: Final = "chat"
+LEDGER: Final = "ledger"
 
 SENTENCES: Final = (
     *("good morning", "who is up for a game?", "e4", "e5", "the coffee is ready", "back in five minutes"),
@@ -96,6 +98,19 @@ async def chat(me: Me, name: str, pace: TrafficPace) -> None:
         await pace.between(4, 10)
 
 
+async def clerk(me: Me, pace: TrafficPace) -> None:
+    """Keeps a book with the others: is always there, unless its host is not."""
+    while True:
+        with contextlib.suppress(RostraError):
+            async with (
+                me.open("clerk") as self,
+                self.join(LEDGER, scope=labels(me.host)[0], membership="agreed", survive="majority") as book,
+            ):
+                async for _ in book:
+                    pass
+        await pace.between(1, 3)
+
+
 async def _listen(talk: Conversation) -> None:
     async for _ in talk.items(batch=100):
         pass
@@ -107,6 +122,7 @@ async def live(host: Domain, socket: str, seed: str, people: tuple[str, ...]) ->
         try:
             async with rostra.connect(socket, name="concierge") as me, asyncio.TaskGroup() as lives:
                 lives.create_task(web_server(me, TrafficPace(f"{seed} {host} web")))
+                lives.create_task(clerk(me, TrafficPace(f"{seed} {host} clerk")))
                 lives.create_task(chat(me, f"{people[0]}-talks", TrafficPace(f"{seed} {host} chat")))
                 for name in people:
                     lives.create_task(person(me, name, TrafficPace(f"{seed} {host} {name}")))

@@ -26,7 +26,7 @@ from rostra.errors import BadInput, RostraError
 from rostra.names import Domain, host_of, inside, parent
 from rostra.transport.addresses import TcpAddress
 from rostra.up.cables import LOOPBACK, Cable, line
-from rostra.up.children import Child, in_words
+from rostra.up.children import ChildProcess, in_words
 from rostra.up.home import WorldHome
 from rostra.up.plan import WorldPlan
 from rostra.up.programs import LOUNGE, PEOPLE_PER_HOST, people_of
@@ -108,8 +108,8 @@ class SmallWorld:
     ) -> None:
         self.plan = plan
         self.home = home
-        self.children: dict[tuple[Domain, ...], Child] = {}
-        self.programs: dict[Domain, Child] = {}
+        self.children: dict[tuple[Domain, ...], ChildProcess] = {}
+        self.programs: dict[Domain, ChildProcess] = {}
         self._seed = seed
         self._wan_delay_s = wan_delay_s
         self._say = say  # what was ordered
@@ -121,7 +121,7 @@ class SmallWorld:
         self._listeners: list[Callable[[LabState], None]] = []
         self._is_up = False
         self._first_death: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._we_ended: set[Child] = set()
+        self._we_ended: set[ChildProcess] = set()
         self._kept_at = ["--journal", journal, *(["--record"] if record else [])] if journal else []
         self._journal = _journal(journal, plan.name) if journal else None
 
@@ -192,7 +192,7 @@ class SmallWorld:
         host, port = self._ports[process].getsockname()
         return TcpAddress(host, port)
 
-    def _new_node(self, nodes: tuple[Domain, ...]) -> Child:
+    def _new_node(self, nodes: tuple[Domain, ...]) -> ChildProcess:
         name = nodes[0]
         what = ("agent", name) if name in self.plan.hosts else ("server", *_each("--domain", nodes))
         command = (
@@ -202,15 +202,15 @@ class SmallWorld:
             *("--state", str(self.home.state)),
             *self._kept_at,
         )
-        child = Child(name, nodes, command, self.home.log(name), self._died)
+        child = ChildProcess(name, nodes, command, self.home.log(name), self._died)
         self.children[nodes] = child
         return child
 
-    def _new_programs(self, host: Domain, number: int) -> Child:
+    def _new_programs(self, host: Domain, number: int) -> ChildProcess:
         where = str(self.home.socket(host))
         command = ("rostra.up.programs", host, where, self._seed, *people_of(number))
         name = f"programs of {host}"
-        child = Child(name, (), command, self.home.log(f"{host}.programs"), self._died)
+        child = ChildProcess(name, (), command, self.home.log(f"{host}.programs"), self._died)
         self.programs[host] = child
         return child
 
@@ -315,12 +315,12 @@ class SmallWorld:
             journal, self._journal = self._journal, None
             await asyncio.to_thread(journal.close)
 
-    async def _kill(self, children: Iterable[Child]) -> None:
+    async def _kill(self, children: Iterable[ChildProcess]) -> None:
         running = [child for child in children if child.is_running]
         self._we_ended |= set(running)
         await asyncio.gather(*(child.kill() for child in running))
 
-    def _died(self, child: Child, code: int) -> None:
+    def _died(self, child: ChildProcess, code: int) -> None:
         if child in self._we_ended:
             self._we_ended.discard(child)
             return
@@ -418,11 +418,11 @@ class SmallWorld:
         if not self._is_up:
             raise BadInput("the world is not up", fix="wait until it has come up, or run it again")
 
-    def _child(self, server: Domain) -> Child:
+    def _child(self, server: Domain) -> ChildProcess:
         self._check_up()
         return self.children[self.plan.process_of(server)]
 
-    def _running(self, server: Domain) -> Child:
+    def _running(self, server: Domain) -> ChildProcess:
         child = self._child(server)
         if not child.is_running:
             raise BadInput(f"{server} is not running", fix="restart it first")

@@ -81,6 +81,7 @@ def dashboard(
         Route("/api/members", api.members),
         Route("/api/sightings", api.sightings),
         Route("/api/streams", api.streams),
+        Route("/api/agreed", api.agreed),
         Route("/api/timeline", api.timeline),
         Route("/api/events", api.events),
     ]
@@ -230,6 +231,13 @@ class _Api:
         """The message rates of groups with delivery, and the receivers that do not keep up."""
         await self._observatory.awake()
         return _json({"now": time.time(), "places": self._observatory.speech(_group(request))})
+
+    async def agreed(self, request: Request) -> Response:
+        """Agreed groups: rule, views, which side of a partition lives, and who agrees."""
+        await self._observatory.awake()
+        group = _group(request)
+        shown = [each for each in self._observatory.agreed if group is None or each.group == str(group)]
+        return _json({"now": time.time(), "groups": shown})
 
     async def timeline(self, request: Request) -> Response:
         await self._observatory.awake()

@@ -28,6 +28,7 @@ from msgspec import Struct
 from rostra.client.known import read_group
 from rostra.errors import Unreachable
 from rostra.names import Domain, Group, host_of, inside, name_of
+from rostra.web.agreed import AgreedShown, agreed_shown
 from rostra.web.lab import LabClient, LabState
 from rostra.web.picture import Picture, PictureEnd, PlaceReport, draw, ends_of
 from rostra.web.places import (
@@ -72,7 +73,17 @@ class Frame(Struct, frozen=True):
 
     number: int
     kind: Literal[
-        "snapshot", "world", "place", "groups", "view", "unview", "sightings", "speech", "entry", "lab"
+        "snapshot",
+        "world",
+        "place",
+        "groups",
+        "view",
+        "unview",
+        "sightings",
+        "speech",
+        "agreed",
+        "entry",
+        "lab",
     ]
     data: bytes
 
@@ -161,6 +172,7 @@ class Observatory:
         self.timeline = Timeline()
         self.picture = Picture()
         self.groups: dict[Group, GroupShown] = {}
+        self.agreed: tuple[AgreedShown, ...] = ()
         self._stations = {place.path: _Station(place) for place in sorted(places, key=lambda each: each.path)}
         self._stays_awake = stays_awake
         self._number = 0
@@ -226,7 +238,7 @@ class Observatory:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.life = _new_life()
-        self.picture, self.groups = Picture(), {}
+        self.picture, self.groups, self.agreed = Picture(), {}, ()
         for station in self._stations.values():
             station.place.follow(())
             station.forget()
@@ -351,6 +363,14 @@ class Observatory:
             self.picture = picture
             self._publish("world", self.world)
         self._follow_groups()
+        agreed = agreed_shown(
+            (path, station.document)
+            for path, station in self._stations.items()
+            if station.shown.state == "answers" and station.document is not None
+        )
+        if agreed != self.agreed:
+            self.agreed = agreed
+            self._publish("agreed", agreed)
         if all(station.shown.state != "waiting" for station in self._stations.values()):
             self._first_words.set()
 
@@ -505,6 +525,7 @@ class Observatory:
             "views": [view for station in self._stations.values() for view in station.views.values()],
             "sightings": self.sightings(),
             "speech": self.speech(),
+            "agreed": self.agreed,
             "timeline": list(self.timeline),
             "lab": self.lab_shown,
         }

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from rostra.client import Cause, Change, Joined, Left, Only, Without
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Endpoint, Group, enclosing, host_of, inside
+from rostra.protocols.agreed.groups import MET
 
 ENTRIES_MAX: Final = 1_000
 """Entries remembered. One is a few hundred bytes, and each new page is sent all of them."""
@@ -48,7 +49,11 @@ TOPICS: Final[Mapping[str, Topic]] = {
     "lost": "cuts",
     "alone": "cuts",
     "parted": "cuts",
+    "removed": "cuts",
+    "blocked": "cuts",
     "merged": "merges",
+    "united": "merges",
+    "lives": "merges",
     "linked": "merges",
     "started": "servers",
     "stopped": "servers",
@@ -209,6 +214,8 @@ class Timeline:
                     if (merged := self._open.get(("merged", domain))) is not None:
                         _put_before(linked, merged.entry)
                 return [linked]
+            case "view_agreed" | "members_blocked" | "members_live":
+                return self._agreed(at, place, event, values)
             case "node_started":
                 because = f"incarnation {values.get('incarnation')}"
                 return [self._add(("started", node), at, place, about=(node,), because=because, once=True)]
@@ -232,6 +239,25 @@ class Timeline:
             ):
                 words = event.replace("_", " ")
                 return [self._noted("noted", at, place, f"{place}: {words}", values)]
+        return []
+
+    def _agreed(self, at: float, place: Domain, event: str, values: Mapping[str, Any]) -> list[TimelineEntry]:
+        """Of agreed groups: each side of a cut, and when they are one again."""
+        group, because = str(values.get("group", "")), str(values.get("because", ""))
+        view, fence = str(values.get("view", "")), values.get("fence")
+        fenced = "" if fence is None else f"fence {fence}"
+        match event:
+            case "members_live":
+                return [self._add(("lives", group, view), at, place, about=(group,), because=fenced)]
+            case "members_blocked" if because != MET:
+                return [self._add(("blocked", group, because), at, place, about=(group,), because=because)]
+            case "view_agreed" if because == "merge":
+                return [self._add(("united", group, view), at, place, about=(group,))]
+            case "view_agreed" if not values.get("blocked"):
+                lost = str(values.get("lost", "")) or f"{values.get('gone', 0)} of its members"
+                why = f"{because}, noticed by {values.get('noticed_by', '?')}"
+                told = "; ".join([why, fenced]) if fenced else why
+                return [self._add(("removed", group, view, lost), at, place, about=(group,), because=told)]
         return []
 
     def _explain(self, accuser: Domain, accused: Domain) -> list[TimelineEntry]:
@@ -266,7 +292,7 @@ class Timeline:
     # What the observatory and the lab know themselves
 
     def forgot(self, at: float, place: Domain, count: int) -> list[TimelineEntry]:
-        """Events that a node had to forget before anybody read them."""
+        """Events that a node had to forget before they were read."""
         return [self._noted("noted", at, place, f"{place}: {count} events were forgotten unread", {})]
 
     def silent(self, at: float, place: Domain, why: str) -> list[TimelineEntry]:
@@ -368,6 +394,14 @@ def _words(entry: TimelineEntry, key: Key) -> str:
         case ("merged", domain):
             side = common_domain(entry.seen_by)
             return f"{f'the rest of {side}' if inside(side, domain) else side} sees {domain} again"
+        case ("removed", group, view, lost):
+            return f"{group} goes on in view {view} without {lost}"
+        case ("blocked", group, _):
+            return f"members of {group} in {common_domain(entry.seen_by)} are blocked"
+        case ("united", group, view):
+            return f"{group} is one again in view {view}"
+        case ("lives", group, view):
+            return f"members of {group} in {common_domain(entry.seen_by)} live again in view {view}"
         case ("suspected", node, peer):
             return f"{node} suspects {peer}"
         case ("trusted", node, peer):

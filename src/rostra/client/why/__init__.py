@@ -37,15 +37,15 @@ from rostra.errors import RostraError
 from rostra.names import Domain, Endpoint, host_of, parse_subject, route
 
 Recall = Callable[[Domain], Awaitable[Mapping[str, Any]]]
-"""Ask a server what it remembers about the subject; a `RostraError` says why it cannot be asked. Whoever was
+"""Ask a server what it remembers about the subject; a `RostraError` says why it cannot be asked. One that was
 asked past the world's own links says so in the document: ``"directly": true``."""
 
 
 async def explain(
     about: str, start: Domain, recall: Recall, *, from_host: bool = True, known: Collection[Domain] = ()
 ) -> Explanation:
-    """Ask everybody on the way, and tell the story. `start` is whom we are connected to; `known` are domains
-    and hosts that there are, whether or not anybody remembers them."""
+    """Ask every node on the way, and tell the story. `start` is whom we are connected to; `known` are domains
+    and hosts that there are, whether or not a node remembers them."""
     subject = parse_subject(about)
     way = route(start, host_of(Endpoint(subject)), from_host=from_host)
     memories: dict[Domain, NodeMemory] = {}

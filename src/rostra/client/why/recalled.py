@@ -32,6 +32,8 @@ class NodeMemory:
         """Whom it has, and whom it remembers, of those that were asked about."""
         for kind in ("present", "departures", "seen"):
             yield from (str(note["endpoint"]) for note in self.document.get(kind, ()))
+        for note in self.document.get("views", ()):  # of agreed groups that it was removed from
+            yield from map(str, note["endpoints"])
 
     @property
     def paths(self) -> Iterator[Domain]:

@@ -175,6 +175,10 @@ class _Story:
         for at, note in self.home.notes("departures") if self.home is not None else ():
             if note["endpoint"] == self.about:
                 said.append((at, f"it left {listed(note['groups'], note['groups_count'])} by itself"))
+        for memory in self.recalled.memories.values():
+            for at, note in memory.notes("views"):
+                if self.about in note["endpoints"]:
+                    said.append((at, f"a view is without it: {note['text']}"))
         refusal = self.recalled.latest_refusal()
         if refusal is not None:
             said.append((refusal[0], refused_words(refusal[1])))

@@ -1,6 +1,7 @@
 // The dashboard: a stream feeds the model, and each part of the page draws what it needs of it.
 
 import { byId, set, write } from "./dom.js";
+import * as agreed from "./agreed.js";
 import * as detail from "./detail.js";
 import * as groups from "./groups.js";
 import * as lab from "./lab.js";
@@ -55,6 +56,6 @@ on(["world"], () => {
 byId("lost-retry").addEventListener("click", () => stream.retry());
 setInterval(showConnection, 500);
 
-for (const part of [tree, detail, lab, sightings, streams, timeline]) part.start();
+for (const part of [tree, detail, lab, sightings, streams, timeline, agreed]) part.start();
 groups.start(follow);
 stream.open(pinned);

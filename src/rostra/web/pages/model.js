@@ -11,6 +11,7 @@ export const model = {
   sightings: { hosts: [], sees: {} },
   speech: {}, // by place: what its members say and hear
   entries: new Map(), // by number, the oldest first
+  agreed: [], // groups whose views servers agree on
   lab: null,
   at: null, // when the server last said something
 };
@@ -46,6 +47,7 @@ export function apply(kind, content) {
         groups: content.groups,
         sightings: content.sightings,
         speech: Object.fromEntries(content.speech.map((each) => [each.place, each])),
+        agreed: content.agreed,
         lab: content.lab,
         views: new Map(),
         entries: new Map(content.timeline.map((entry) => [entry.number, entry])),
@@ -56,6 +58,7 @@ export function apply(kind, content) {
     case "world":
     case "groups":
     case "sightings":
+    case "agreed":
     case "lab":
       model[kind] = content;
       break;
