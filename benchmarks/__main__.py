@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from rich.console import Console
 
-from benchmarks import workloads
+from benchmarks import locks, workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
 from benchmarks.peers.bare import BareService
@@ -48,10 +48,36 @@ def ours(deployment: Deployment, **options: Any) -> Make:
     return lambda: RostraService(deployment, **options)
 
 
+COMPARED_MS: Final = {"corosync": (1.34, 1.97), "zookeeper": (28.1, 1.97)}
+"""W1, p50 of a join: theirs, and that of Redis, best of 3 and 4 runs on another day; own connections."""
+
 FAST: Final[Make] = partial(redis, ttl_ms=300)
 REDIS: Final[list[Make]] = [redis, partial(redis, shared=True)]
 OURS: Final = [ours(deployment) for deployment in Deployment]
 LAN: Final = {"profile": "lan", "note": "lan"}
+
+
+OWN: Final = "own connections"
+AGREED: Final = "agreed"
+
+
+def agreed(deployment: Deployment, **options: Any) -> Make:
+    from benchmarks.peers.rostra_agreed import AgreedService
+
+    return lambda: AgreedService(deployment, **options)
+
+
+VIEWED: Final[list[Make]] = [
+    make
+    for deployment in (Deployment.TOGETHER, Deployment.APART)
+    for make in (
+        ours(deployment, separate=True, note=OWN),
+        agreed(deployment, separate=True, note=f"{OWN}, {AGREED}"),
+        ours(deployment),
+        agreed(deployment, note=AGREED),
+    )
+]
+"""Relaxed and agreed in turn: each watcher with a connection of its own, then those of a process with one."""
 
 
 class Planned(NamedTuple):
@@ -111,6 +137,15 @@ PLAN: Final = {
             )
         ],
     ),
+    "W8": Planned(
+        "W1 with agreed views beside relaxed membership: until the last of 50 has the view with a joiner",
+        [(peer, workloads.join_until_all_know) for peer in (*REDIS, *VIEWED)],
+    ),
+    "W9": Planned(
+        "locks taken and given back per second; and until the next leads when a leader is killed",
+        [(peer, locks.locks_per_second) for peer in (redis, *OURS[1:3])]
+        + [(peer, locks.failover) for peer in (FAST, *OURS[1:])],
+    ),
 }
 
 JOURNALS: Final = [
@@ -142,6 +177,19 @@ BARS: Final = (
     Bar("W4", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W4", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W6", "joins and leaves per second: 2x Redis", "per s", 2, "redis", less_is_better=False),
+    *[
+        Bar(
+            "W8",
+            f"agreed join: 2x relaxed{note and f', {note}'}",
+            "p50 ms",
+            2,
+            relaxed,
+            only=f"{relaxed}, {AGREED}",
+        )
+        for deployment in (Deployment.TOGETHER, Deployment.APART)
+        for note in (OWN, "")
+        for relaxed in [deployment.value + (note and f", {note}")]
+    ],
     Bar("W7", "under 5 KB of the agent's memory per member", "agent 0: KB", 5),
 )
 
@@ -165,6 +213,17 @@ async def measure(
     for what in sorted(missing):
         console.print(f"[bold red]{what}[/bold red]")
     return rows
+
+
+def show_ratios(console: Console, peers: dict[str, Measures]) -> None:
+    """Agreed joins beside Redis of this run; and what others were beside Redis in the comparison of peers."""
+    for label, measures in peers.items():
+        redis = peers.get("redis" if OWN in label else "redis, one connection per process", {})
+        if AGREED in label and redis:
+            ratio = float(measures["p50 ms"]) / float(redis["p50 ms"])
+            console.print(f"W8 {label}: {ratio:.2f}x Redis's p50 in the same arrangement", highlight=False)
+    for peer, (theirs, redis_ms) in COMPARED_MS.items():
+        console.print(f"   {peer} in the comparison of peers: {theirs / redis_ms:.2f}x", highlight=False)
 
 
 def machine() -> dict[str, str]:
@@ -199,6 +258,8 @@ def main(arguments: list[str]) -> int:
         show(answers, workload, plan[workload].title, peers, against=against)
     if not options.journal:
         show_bars(answers, BARS, results)
+    if "W8" in results:
+        show_ratios(answers, results["W8"])
     RESULTS.mkdir(exist_ok=True)
     kept = RESULTS / f"{datetime.datetime.now():%Y%m%d-%H%M%S}.json"
     document = {"machine": about, "size": size, "rows": rows}

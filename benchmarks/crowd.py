@@ -37,6 +37,12 @@ HEAD_START_S: Final = 0.5
 
 END_WITHIN_S: Final = 300.0
 
+TURN_CPU_MS: Final = 50
+"""The bar for the longest turn of an agent, in its own processor time."""
+
+SILENCE_GOAL_MS: Final = 100
+"""The goal for the longest silence of an agent's loop on the wall clock, on an idle machine."""
+
 
 class Scene(Struct, frozen=True):
     """Who joins where, and what must hold."""
@@ -194,16 +200,20 @@ def report(outcome: Outcome) -> str:
     bars = [
         (scene.within_s, outcome.took_s, "s"),
         (scene.memory_mb, outcome.memory_mb, "MB"),
+        (TURN_CPU_MS, outcome.turn_cpu_ms, "ms of CPU in a turn"),
     ]
     verdicts = [
         f"at most {bar:g} {unit}: {'kept' if figure <= bar else 'MISSED'}"
         for bar, figure, unit in bars
         if bar is not None
     ]
+    if scene.within_s is None:
+        verdicts.insert(0, "that it ends: kept")
     return (
         f"{scene.name:16} {scene.programs:6} {outcome.took_s:8.2f} s {outcome.memory_mb:8.0f} MB"
         f" {outcome.agent_cpu_s:8.2f} s {outcome.silent_ms:8.0f} ms {outcome.turn_cpu_ms:8.0f} ms"
-        f" {outcome.links_lost:5}   {'; '.join(verdicts) or 'that it ends: kept'}"
+        f" {outcome.links_lost:5}   {'; '.join(verdicts)}; silence: {outcome.silent_ms:.0f} ms, the goal"
+        f" {SILENCE_GOAL_MS} ms on an idle machine"
     )
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from benchmarks import locks
 from benchmarks.crew import obey, run
 from benchmarks.peers import program
 from benchmarks.peers.base import OnChange, Program, nobody
@@ -17,6 +18,7 @@ class Duties:
         self._program: Program | None = None
         self._seen: dict[str, dict[int, list[int]]] = {}
         self._nth: list[dict[str, int]] = []
+        self._leading = locks.Leading()
 
     def __call__(self, order: str) -> Callable[..., Awaitable[Any]]:
         duty: Callable[..., Awaitable[Any]] = getattr(self, order)
@@ -179,6 +181,18 @@ class Duties:
             due += 1 / per_s
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             await self.program.say_timed(sender, size)
+
+    # Locks
+
+    async def lock_for(self, names: list[str], for_s: float) -> float:
+        return await locks.lock_for(locks.lock_of(self.program), names, for_s)
+
+    async def lead(self, name: str) -> None:
+        self._leading.begin(locks.lock_of(self.program), name)
+
+    async def leads(self) -> int:
+        """Since when; 0 if it waits."""
+        return self._leading.since_ns
 
     async def time(self, count: int) -> list[int]:
         return await self.program.time(count)

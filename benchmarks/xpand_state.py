@@ -28,7 +28,7 @@ from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.fifo.delegate import DelegateCore
-from rostra.protocols.fifo.events import Ask, Heard, JoinAsked, Told, Transmit
+from rostra.protocols.fifo.events import AskMembership, Heard, JoinAsked, Told, Transmit
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
     Channel,
@@ -106,7 +106,7 @@ class Driver:
         self.tell(ns.Message(Endpoint("huji.h0/first#1"), encode(ForceJoin(G, 1))))
         far = tuple(people("mit", Role.SEND, senders))
         for effect in self.tell(ns.Absolute(G, (delegate_at(HUJI), delegate_at(MIT), *far))):
-            if isinstance(effect, Ask) and isinstance(effect.request, ns.SendTo):
+            if isinstance(effect, AskMembership) and isinstance(effect.request, ns.SendTo):
                 question = decode_control(effect.request.data)
                 if isinstance(question, ViewId):
                     floors = tuple(sorted({host_of(each.endpoint): (1, 1) for each in far}.items()))
@@ -125,7 +125,7 @@ class Driver:
         everybody = (*delegates, *chain(*speak.values()), *chain(*listen))
         asked = {}
         for effect in self.tell(ns.Absolute(G, everybody)):
-            if isinstance(effect, Ask) and isinstance(effect.request, ns.SendTo):
+            if isinstance(effect, AskMembership) and isinstance(effect.request, ns.SendTo):
                 question = decode_control(effect.request.data)
                 if isinstance(question, ViewId):
                     (to,) = effect.request.destinations

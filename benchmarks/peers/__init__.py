@@ -20,6 +20,10 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.rostra import RostraProgram
 
             return RostraProgram(**settings)
+        case "rostra-agreed":
+            from benchmarks.peers.rostra_agreed import AgreedProgram
+
+            return AgreedProgram(**settings)
         case "bare":
             from benchmarks.peers.bare import BareProgram
 

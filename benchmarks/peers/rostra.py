@@ -13,6 +13,7 @@ import socket
 import sys
 import tempfile
 import time
+from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,7 @@ class RostraProgram(Program):
         self._endpoints: dict[str, Me] = {}
         self._memberships: dict[tuple[str, str], Membership] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._names = _Names()
+        self._names = ShortNames()
         self._talk: Conversation
         self._check: Check
 
@@ -218,6 +219,11 @@ class RostraProgram(Program):
 
     async def members(self, group: str) -> int:
         return len((await self._me.resolve(group, self._scope)).members)
+
+    def me_locks(self, name: str) -> AbstractAsyncContextManager[object]:
+        me: Any = self._me
+        standing: AbstractAsyncContextManager[object] = me.lock(name, self._scope)
+        return standing
 
     async def follow(self, group: str) -> None:
         await (await self._me.watch(group, self._scope)).ready()
@@ -273,7 +279,7 @@ class RostraProgram(Program):
         return len(resolution.members)
 
 
-class _Names(dict[Endpoint, str]):
+class ShortNames(dict[Endpoint, str]):
     """Short names, worked out once each: the harness must not cost more than the client."""
 
     def __missing__(self, endpoint: Endpoint) -> str:
@@ -281,7 +287,7 @@ class _Names(dict[Endpoint, str]):
         return name
 
 
-async def _report(followed: Membership, on_change: OnChange, names: _Names) -> None:
+async def _report(followed: Membership, on_change: OnChange, names: ShortNames) -> None:
     async for change in followed:
         match change:
             case Joined(members):
