@@ -188,7 +188,7 @@ def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:
     for answer in answers:
         assert answer.code in (1, 5)  # 1: the silent server was given up before, and the rest answered
         if answer.code == 5:
-            assert answer.err.startswith("error: not everybody has answered within 0.2 s\n")
+            assert answer.err.startswith("error: not all have answered within 0.2 s\n")
 
 
 @pytest.mark.parametrize(

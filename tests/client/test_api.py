@@ -59,8 +59,7 @@ def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "release"),
     [
-        ({"membership": "led"}, "0.3"),
-        ({"membership": "agreed", "delivery": "fifo"}, "0.3"),
+        ({"membership": "led", "delivery": "fifo"}, "0.3"),
         ({"delivery": "atomic"}, "0.4"),
     ],
 )
@@ -96,6 +95,7 @@ def test_every_error_has_a_code_of_its_own_and_knows_if_trying_again_can_help() 
         "Excluded",
         "AuthUnavailable",
         "GroupBlocked",
+        "LeadershipLost",
     }
 
 

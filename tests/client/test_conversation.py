@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rostra.client import Cause, Conversation, Joined, View
+from rostra.client import Cause, Conversation, Joined, View, Without
 from rostra.client import conversation as conversations
 from rostra.groups.attributes import Role, Slow
 from rostra.names import Domain, Endpoint, Group
@@ -23,13 +23,13 @@ def conversation() -> Conversation:
     return talk
 
 
-def heard(talk: Conversation, *items: told.Item) -> list[Any]:
+def heard(talk: Conversation, *items: told.Item, count: int = 0) -> list[Any]:
     """What its reader gets for these, after the first list."""
 
     async def read() -> list[Any]:
         for item in items:
             talk.hear(item)
-        return [await anext(talk.items()) for _ in range(1 + len(items))]
+        return [await anext(talk.items()) for _ in range(1 + (count or len(items)))]
 
     got = asyncio.run(read())
     assert isinstance(got[0], View)
@@ -43,6 +43,34 @@ def test_a_member_that_was_lost_with_a_domain_comes_back_by_merge(lost: told.Ite
     gap = (told.Gap(BOB, 4, 9),) if missed else ()
     *_, joined = heard(conversation(), lost, *gap, told.Joined(BOB, Role.BOTH, resumed=not missed))
     assert isinstance(joined, Joined) and (joined.members[0].endpoint, joined.cause) == (BOB, Cause.MERGE)
+
+
+@pytest.mark.spec("X-064", "C-058")
+def test_members_that_come_back_together_are_one_change_and_their_losses_are_no_news() -> None:
+    changes = heard(
+        conversation(),
+        told.JoinedTogether(((CID, Role.BOTH, b""),)),
+        told.Without(Domain("us")),
+        told.ChangesTogether((told.Left(BOB, "disconnected", 3), told.Left(CID, "disconnected", 0))),
+        told.ChangesTogether((told.Joined(BOB, Role.BOTH, resumed=True), told.Joined(CID, Role.BOTH))),
+        count=3,
+    )
+    assert [(type(each), getattr(each, "cause", None)) for each in changes] == [
+        (Joined, Cause.JOIN),
+        (Without, None),
+        (Joined, Cause.MERGE),
+    ]
+    assert [member.endpoint for member in changes[-1].members] == [BOB, CID]
+
+
+def test_of_members_that_come_together_those_that_were_lost_are_back() -> None:
+    dan = Endpoint("us.h1/dan#1")
+    together = told.JoinedTogether(((BOB, Role.RECEIVE, b""), (dan, Role.RECEIVE, b"")))
+    *_, bob, other = heard(conversation(), LOST["without"], together, count=3)
+    assert [(each.cause, each.members[0].endpoint) for each in (bob, other)] == [
+        (Cause.MERGE, BOB),
+        (Cause.JOIN, dan),
+    ]
 
 
 def test_one_that_was_not_there_before_joins_and_so_does_one_that_left() -> None:

@@ -44,6 +44,31 @@ def test_a_program_of_threads_joins_hears_and_leaves(agent: str) -> None:
             chess.send(b"e4")
 
 
+def test_a_led_group_of_one_host_has_its_agent_for_registrar_and_leader(agent: str) -> None:
+    with (
+        rostra.sync.connect(agent, name="ann") as ann,
+        ann.join("set", "lab.h1", membership="led", meta=b"white") as group,
+        rostra.sync.connect(agent, name="eve") as eve,
+        eve.watch("set", "lab.h1") as watched,
+    ):
+        assert [m.endpoint for m in group.ready(deadline_s=WITHIN_S).members] == [ann.endpoint]
+        items = group.changes(timeout_s=WITHIN_S)
+        assert isinstance(next(items), View)
+        with rostra.sync.connect(agent, name="bob") as bob, bob.join("set", "lab.h1", membership="led"):
+            joined = next(items)
+            assert isinstance(joined, Joined) and joined.members[0].endpoint == bob.endpoint
+            found = eve.resolve("set", "lab.h1", fresh=True, deadline_s=WITHIN_S)
+            assert [(m.endpoint, m.meta) for m in found.members] == [
+                (ann.endpoint, b"white"),
+                (bob.endpoint, b""),
+            ]
+        left = next(items)
+        assert isinstance(left, Left) and left.endpoints == (bob.endpoint,)
+        assert [m.endpoint for m in watched.ready(deadline_s=WITHIN_S).members] == [ann.endpoint]
+        with pytest.raises(NotAllowed):
+            group.set_online(False)
+
+
 def test_a_watch_is_numbered_and_can_be_resumed(agent: str) -> None:
     with rostra.sync.connect(agent) as me, rostra.sync.connect(agent) as other:
         with me.watch("go", "lab.h1") as watch:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rostra.errors import BadInput
 from rostra.names import Endpoint
 from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.config import lease_is_safe
 from rostra.protocols.agreed.rules import (
     ATTEMPTS_MAX,
     RULE_DEPTH_MAX,
@@ -35,7 +36,6 @@ from rostra.protocols.agreed.rules import (
     Size,
     Standing,
     Standstill,
-    lease_is_safe,
     may_merge,
     parse_rule,
     rehearse,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, LinkDown, LinkUp, Received, TimerFired
+from rostra.core.effects import Effect, Ignored, LinkDown, LinkUp, Received, Send, TimerFired
 from rostra.core.stack import Stack
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
@@ -95,6 +95,18 @@ def test_a_host_that_holds_a_group_of_no_kind_is_ignored(kind: GroupKind) -> Non
     paris.synced("h1")
     paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", 2))
     assert paris.group.view.ids == (member("h1", "bob", 2),)
+
+
+def test_where_the_scope_has_no_server_none_can_say_who_lives() -> None:
+    """survive="primary" is refused there, and the answer says what to choose instead."""
+    plan = NodePlan("w", PARIS, False, True, 1, LinkConfig.lan(), RelaxedConfig(), has_parent=False)
+    stack, h1 = make_stack(plan, Registry()), Domain("paris.h1")
+    stack.step(0.0, LinkUp(h1, 1))
+    joining = (AgreedMember(member("h1"), 0),)
+    kind = GroupKind(MembershipKind.AGREED, survive="primary")
+    asked = MemberAsked(Group("all", Domain("world")), HostQuestion(h1, 1, 1), GroupVerb.JOIN, joining, kind)
+    answers = [each.message for each in stack.step(60.0, Received(h1, asked)) if isinstance(each, Send)]
+    assert [(each.code, 'survive="majority"' in each.why) for each in answers] == [("NOT_ALLOWED", True)]
 
 
 def test_a_server_that_lost_its_state_removes_only_the_members_of_hosts_that_are_missing() -> None:

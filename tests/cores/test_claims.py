@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.core.effects import (
     Answer,
@@ -322,10 +323,28 @@ def test_a_member_of_a_strong_kind_joins_when_its_claim_stands() -> None:
     assert told.members[0].kind == ATOMIC
     bob = agent.open("bob")
     assert answers(agent.join(bob)) == {agent.token: Done()}, "this host has the claim"
-    assert (
-        answers(agent.join(agent.open("eve"), LED))[agent.token].what
-        == "chess@eu is agreed, atomic; join it so"
-    )
+    assert answers(agent.join(agent.open("eve"), LED))[agent.token].what == "chess@eu is agreed, atomic"
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"order": "hub"}, "order='hub'"),
+        ({"stable": "disk"}, "stable='disk'"),
+        ({"survive": "majority"}, "survive='majority'"),
+        ({"merge": "older"}, "merge='older'"),
+        ({"within": "chess"}, "within='chess'"),
+        ({"version": 2}, "version=2"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_the_refused_one_reads_in_what_the_group_is_another_kind(choice: dict[str, Any], said: str) -> None:
+    """Kinds are compared whole, so a refusal names all that was chosen, and what to do once."""
+    agent = Agent()
+    (asked,) = sent(agent.join(agent.open("ann"), LED), Claim)
+    refusal = answers(agent.answered(asked, replace(ATOMIC, **choice)))[agent.token]
+    assert refusal.what == f"chess@eu is agreed, atomic, {said}"
+    assert refusal.fix == "join it so, or choose another name"
 
 
 def test_another_kind_is_refused_by_name() -> None:
@@ -334,7 +353,7 @@ def test_another_kind_is_refused_by_name() -> None:
     effects = agent.answered(asked, ATOMIC)
     refusal = answers(effects)[agent.token]
     assert isinstance(refusal, Denied)
-    assert (refusal.code, refusal.what) == ("NOT_ALLOWED", "chess@eu is agreed, atomic; join it so")
+    assert (refusal.code, refusal.what) == ("NOT_ALLOWED", "chess@eu is agreed, atomic")
     assert agent.members() == [] and agent.claims.held == {} and not refusal.retriable
 
 
@@ -415,7 +434,7 @@ def test_a_host_that_comes_back_claims_again_and_puts_its_members_out_if_another
     (renewed,) = sent(agent.step(TimerFired(AGAIN)), Claim)
     effects = agent.answered(renewed, LED)
     (told,) = [each for each in effects if isinstance(each, Tell) and isinstance(each.notice, PutOut)]
-    assert told.endpoints == (ann,) and told.notice.refusal.what == "chess@eu is led, none; join it so"
+    assert told.endpoints == (ann,) and told.notice.refusal.what == "chess@eu is led, none"
     assert agent.members() == [] and agent.claims.held == {}
 
 
@@ -471,7 +490,7 @@ def test_a_strong_member_elsewhere_puts_a_weaker_one_out_if_the_server_of_the_sc
     (question,) = joins(ATOMIC)
     effects = agent.answered(question, LED)
     (told,) = [each for each in effects if isinstance(each, Tell) and isinstance(each.notice, PutOut)]
-    assert told.endpoints == (weak,) and told.notice.refusal.what == "chess@eu is led, none; join it so"
+    assert told.endpoints == (weak,) and told.notice.refusal.what == "chess@eu is led, none"
     assert agent.members() == []
 
 

@@ -286,6 +286,7 @@ def test_a_lost_domain_is_one_event_and_then_its_members_and_nothing_more_of_the
     bench.hear("mit", data(FAR, 1))
     effects = bench.without("mit")
     assert [type(item) for item in items(effects)] == [ev.Without, ev.Left, ev.Left]
+    assert len([effect for effect in effects if isinstance(effect, ev.Deliver)]) == 2, "one item for both"
     assert items(effects)[1:] == [
         ev.Left(FAR.endpoint, "disconnected", 1),
         ev.Left(other.endpoint, "disconnected", 0),

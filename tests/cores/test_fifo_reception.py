@@ -166,7 +166,8 @@ def ends_told(effects, speaker):
     return [
         each.endpoint
         for each in effects
-        if isinstance(each, ev.Deliver) and isinstance(each.item, ev.Left) and each.item.endpoint == speaker
+        if isinstance(each, ev.Deliver)
+        and any(isinstance(item, ev.Left) and item.endpoint == speaker for item in items([each]))
     ]
 
 

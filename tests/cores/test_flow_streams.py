@@ -306,7 +306,7 @@ def test_early_data_is_bounded_in_all_and_the_largest_stream_gives_way():
     ],
 )
 def test_settings_that_cannot_work_are_refused_and_say_why(settings):
-    with pytest.raises(BadInput, match="adhoc settings: ") as refusal:
+    with pytest.raises(BadInput, match="FIFO settings: ") as refusal:
         FifoConfig(**settings)
     assert next(iter(settings)) in str(refusal.value) or "held_messages" in str(refusal.value)
 

@@ -18,8 +18,10 @@ from rostra.sim.explore.election import FIXED, Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import SearchBounds, image, renamed, restore
+from rostra.sim.explore.move import MoveBounds, MoveModel
 from rostra.sim.explore.played import story_of
 from rostra.sim.explore.reform import ReformBounds, ReformModel
+from rostra.sim.explore.registrar import RegistrarBounds, RegistrarModel
 from rostra.sim.explore.search import SearchProgress, explore
 from rostra.sim.story import Story, tell
 
@@ -186,9 +188,43 @@ def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: Living
     assert found.exhausted and found.violations == ()
 
 
+@pytest.mark.spec("S-035", "S-041", "S-066", "S-067", "S-068", "S-070", "S-071")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        RegistrarBounds(joins=2, believes=1, fires=0, losses=1),
+        RegistrarBounds(joins=2, believes=0, fires=0, cuts=1, crashes=1),
+        RegistrarBounds(alone=2, joins=0, believes=3, fires=0),
+        RegistrarBounds(alone=2, joins=0, believes=2, fires=1),
+        RegistrarBounds(alone=2, joins=0, believes=2, fires=0, leaves=1, cuts=1),
+    ],
+    ids=str,
+)
+def test_no_order_of_events_and_beliefs_makes_a_cycle_or_two_leaders(bounds: RegistrarBounds) -> None:
+    found = explore(RegistrarModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
+@pytest.mark.spec("V-027", "XV-16")
+@pytest.mark.parametrize(
+    "bounds", [MoveBounds(), MoveBounds(leaves=0, changes=0, restarts=1)], ids=["crash", "restart"]
+)
+def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveBounds) -> None:
+    found = explore(MoveModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
 @pytest.mark.parametrize(
     ("name", "plant", "bounds", "violation"),
     [
+        ("registrar", "accept-always", "alone=2 joins=0 believes=3 fires=0", "P-2: no leader"),
+        (
+            "registrar",
+            "keep-lost",
+            "believes=0 fires=0 cuts=1 crashes=1",
+            "P-3: eu.b/m#1 is listed, and gone",
+        ),
+        ("registrar", "never-detach", "believes=0 fires=0 leaves=1", "P-3: eu.b/m#1 is listed, and gone"),
         (
             "living",
             "newcomers-count",
@@ -250,6 +286,16 @@ def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: Living
         ),
         ("reform", "keep-isolation", "changes=1 crashes=1", "all are linked, and stay apart"),
         ("reform", "groups-left", "changes=1 crashes=0", "one last commit, and different groups"),
+        ("move", "drop-early", "crashes=0", "b has other members than those that are there"),
+        ("move", "no-hand", "crashes=0", "2 sets have the group of ['a', 'p', 'b']"),
+        ("move", "keep-handing", "crashes=1", "a is about to hand it on, for ever"),
+        ("move", "tell-early", "crashes=1", "a host was told view 2, and then 1"),
+        (
+            "move",
+            "same-id",
+            "leaves=0 changes=0 restarts=1",
+            "b has other members than those that are there",
+        ),
         ("election", "double-vote", "crashes=0 suspicions=0", "two replicas lead in term 1"),
         ("election", "unwritten-vote", "crashes=1 suspicions=0", "two replicas lead in term 1"),
         (

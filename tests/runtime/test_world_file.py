@@ -165,11 +165,11 @@ def test_data_travels_as_the_nearest_domain_says() -> None:
     c1, c2, us = map(Domain, ("eu.fr.c1", "eu.fr.c2", "us"))
     assert [world.data_mode(each) for each in (c1, c2, us)] == ["auto", "auto", "fanout"]
     assert [world.data_interface(each) for each in (c1, us)] == ["eth1", ""]
-    assert [world.adhoc_at(each).parity_frames for each in (c1, c2, us)] == [0, 8, 8]
+    assert [world.fifo_at(each).parity_frames for each in (c1, c2, us)] == [0, 8, 8]
     assert world.data_of(c1) == TcpAddress("10.0.1.1", 7710) and world.data_of(us).port == 7711
     assert world.data_of(c2) == world.servers[c2]
     sizes = [
-        (world.adhoc_of_hosts(each).datagram_bytes, world.adhoc_at(each).datagram_bytes) for each in (c1, us)
+        (world.fifo_of_hosts(each).datagram_bytes, world.fifo_at(each).datagram_bytes) for each in (c1, us)
     ]
     assert sizes == [(8000, 1200), (1200, 1200)]
     assert all(map(world.data_sealed, world.clusters))

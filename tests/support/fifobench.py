@@ -149,7 +149,7 @@ def controls(effects: list[Effect]) -> list[Any]:
     return [
         decode_control(effect.request.data)
         for effect in effects
-        if isinstance(effect, ev.Ask) and isinstance(effect.request, ns.SendTo)
+        if isinstance(effect, ev.AskMembership) and isinstance(effect.request, ns.SendTo)
     ]
 
 
@@ -158,12 +158,16 @@ def asked(effects: list[Effect]) -> list[Any]:
     return [
         effect.request
         for effect in effects
-        if isinstance(effect, ev.Ask) and not isinstance(effect.request, ns.SendTo)
+        if isinstance(effect, ev.AskMembership) and not isinstance(effect.request, ns.SendTo)
     ]
 
 
 def items(effects: list[Effect]) -> list[ev.Item]:
-    return [effect.item for effect in effects if isinstance(effect, ev.Deliver)]
+    """What readers are delivered, one by one."""
+    found = [effect.item for effect in effects if isinstance(effect, ev.Deliver)]
+    return [
+        one for item in found for one in (item.items if isinstance(item, ev.ChangesTogether) else (item,))
+    ]
 
 
 def numbers(effects: list[Effect]) -> list[int]:

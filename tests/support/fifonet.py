@@ -474,6 +474,9 @@ class Net:
             case ev.JoinedTogether(members):
                 for who, role, meta in members:
                     self._deliver(endpoint, ev.Joined(who, role, meta))
+            case ev.ChangesTogether(items):
+                for each in items:
+                    self._deliver(endpoint, each)
             case ev.Gap(who, first, last) if who in program.origins:
                 assert last >= first == program.origins[who], item
                 program.origins[who] = last + 1

@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,12 +22,16 @@ from rostra.core.observer import Reporter, Seen
 from rostra.errors import BadInput, Unreachable
 from rostra.groups.items import Joined, Left, Only, Without
 from rostra.names import Domain, Group, Tree, inside, parse_group, parse_host
+from rostra.observe.log import EventLog
+from rostra.observe.node_log import NodeLog
 from rostra.observe.trace import CallAnswered, ProgramTold
+from rostra.protocols.agreed.observed import HostGiven, SetIsolated, ViewAgreed
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import LinkEvidence, Removed, Suspected, Trusted
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import Inspect
 from rostra.protocols.relaxed.view import Report, ViewChanged
+from rostra.runtime.agreed_state import agreed_document
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 from rostra.transport.addresses import TcpAddress
@@ -108,6 +112,7 @@ class PretendPlace:
             "node": self.path,
             "incarnation": process.node.incarnation,
             "core": msgspec.json.decode(call.result.document),
+            "agreed": agreed_document(process.node.stack),
             "links": {
                 peer: {
                     "up": link.up,
@@ -211,12 +216,26 @@ class PretendLab:
             hear(self.state)
 
 
+class PretendLog:
+    """The flight recorders of all nodes."""
+
+    def __init__(self, pretend: "Pretend") -> None:
+        self._pretend = pretend
+
+    def note(self, event: str, *, node: Domain, **values: Any) -> None:
+        if node in self._pretend.places:
+            self._pretend.touched[node] = True
+            self._pretend.places[node].happened(event, **values)
+
+
 class Pretend(Reporter):
     """A simulated world and everything that a dashboard needs of it."""
 
     def __init__(self, hosts: Iterable[str] = HOSTS, *, places: bool = True) -> None:
+        agreed = NodeLog(cast(EventLog, PretendLog(self))).shows
         links = dict.fromkeys((LinkUp, LinkDown, Suspected, Trusted, Removed), self._link_changed)
         self.shows = {ProgramTold: self._told, CallAnswered: self._answered, **links}
+        self.shows |= {kind: agreed[kind] for kind in (ViewAgreed, SetIsolated, HostGiven)}
         self.world = World(
             7,
             Tree.of(parse_host(host) for host in hosts),
@@ -247,6 +266,10 @@ class Pretend(Reporter):
             program = self.programs[member] = self.world.program(host, name)
         program.join(parse_group(group), meta=meta)
         return program
+
+    def join_agreed(self, member: str, group: str, survive: str = "majority") -> None:
+        host, _, name = member.partition("/")
+        self.world.program(host, name).join_agreed(parse_group(group), survive=survive)
 
     async def run(self) -> None:
         """Let virtual time keep pace with the clock."""

@@ -7,15 +7,18 @@ from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, S
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.agreed import branch
+from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
 from rostra.protocols.agreed.changes import (
     CommitRecord,
     GroupChange,
+    GroupPlace,
+    GroupPlaced,
     GroupVerb,
     MemberId,
     PartsMerged,
     Pid,
+    PlaceStep,
     Priority,
     Proposal,
     Round,
@@ -46,6 +49,8 @@ from rostra.protocols.front.messages import (
     Submit,
     Told,
 )
+from rostra.protocols.led import messages as led
+from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
@@ -91,6 +96,8 @@ ANNS, BOBS = MemberId(ANN, (7, 1)), MemberId(BOB, (2**62, 0))
 VIEW_1 = (1, 0, Pid(ServerId(PARIS, 7), 1))
 VIEW_2 = (2, 1, Pid(ServerId(PARIS, 7), 2))
 LISTED = (AgreedMember(ANNS, 1), AgreedMember(BOBS, 2, b"\x00\xffmeta"))
+PAST = calls.PastView(VIEW_1, 1, (ANNS,), parts=((ANNS,), (BOBS,)))
+SHOWN = calls.GroupState(VIEW_2, LISTED, (BOBS,), (), (), b"", AGREED, (PARIS,), 7, "", (PAST,))
 
 FR, DE = ServerId(Domain("eu.fr"), 7), ServerId(Domain("eu.de"), 2**62)
 SET_VIEW = SetView(
@@ -173,9 +180,36 @@ MESSAGES: list[Any] = [
     branch.BranchLost(H1),
     branch.BranchCut(PARIS),
     branch.HoldingsAsked(PARIS),
+    branch.HolderAsked(CHESS, (H1,), AGREED),
+    branch.LeaseAsked(7),
+    branch.LeaseGiven(7, (750, 0)),
+    branch.ConfirmAsked(PARIS, 2, 7),
+    branch.LeaseConfirmed(PARIS, 2, 7, ROUND.pid, (ROUND.pid,)),
+    calls.GroupAsked(CHESS, ASKED, ANN, calls.LookAt(3, 1, 8)),
+    calls.GroupAsked(CHESS, ASKED, ANN, calls.ListGroups(BOB, (("tier", "gold"),))),
+    *[
+        calls.GroupAsked(CHESS, ASKED, ANN, calls.OrderCall(order))
+        for order in (
+            orders.CreateGroup(AGREED, (("tier", "gold"),)),
+            orders.SetAttributes((("a", "1"), ("b", None)), (BOB,)),
+            orders.DeleteGroup(),
+            orders.RemoveMembers((BOB,)),
+            orders.SplitGroup(CHESS, CAFE, (("disk", "ssd"),)),
+            orders.MergeGroups(CHESS, CAFE),
+        )
+    ],
+    calls.GroupAnswer(CHESS, ASKED, "NAME_TAKEN", "there is one", "choose another name"),
+    calls.GroupAnswer(CHESS, ASKED, state=SHOWN, groups=(CHESS, CAFE)),
+    calls.GroupEnded(
+        CHESS, H1, VIEW_2, "it was split", (calls.EndedMember(ANNS, CAFE), calls.EndedMember(BOBS)), AGREED
+    ),
+    calls.GroupEnded(CHESS, H1, VIEW_2, "put out", (calls.EndedMember(BOBS),), AGREED, over=False),
+    branch.HoldingsAsked(PARIS, CHESS, (Domain("eu.fr.paris.h1"),)),
     agreed.Initiate(*HEAD, PROPOSED, ROUND, RECORD, (ROUND,), (DE,)),
     agreed.Initiate(*HEAD, proposed(PartsMerged((PART, PART))), ROUND, groups=(CARRIED,)),
     agreed.Initiate(*HEAD, proposed(ServersFailed((DE,))), ROUND),
+    agreed.Initiate(*HEAD, proposed(GroupPlaced(CHESS, PlaceStep.WANT, FR, JOINS)), ROUND),
+    agreed.Initiate(*HEAD, proposed(GroupPlaced(CHESS, PlaceStep.TAKE, FR, part=b"a group")), ROUND),
     agreed.Ack(*HEAD, ROUND, (ROUND,), (PROPOSED,)),
     agreed.Busy(*HEAD, ROUND, PROPOSED, ROUND),
     agreed.Busy(*HEAD, ROUND),
@@ -189,8 +223,13 @@ MESSAGES: list[Any] = [
     agreed.PartedFromSet(*HEAD),
     agreed.SetProbe(*HEAD, PART),
     agreed.Offer(*HEAD, PART, (CARRIED,)),
+    agreed.Offer(*HEAD, PART, (CarriedGroup(CHESS, None, GroupPlace((PARIS,), (JOINS,), True, FR)),)),
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),
+    led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
+    led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
+    led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
+    led.RegistrarsAsked(),
 ]
 
 REQUESTS: list[Any] = [
@@ -219,7 +258,12 @@ REQUESTS: list[Any] = [
     Exit(CHESS),
     JoinAgreed(CHESS),
     JoinAgreed(CAFE, DeliveryKind.FIFO, "size > 3", create=False, meta=b"rank 1"),
+    JoinAgreed(CAFE, DeliveryKind.FIFO, role=Role.SEND, slow=Slow.EXPEL),
     LeaveAgreed(CHESS),
+    JoinLed(CHESS),
+    JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
+    LeaveLed(CHESS),
+    calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
 ]
 
 ANSWERS: list[Any] = [
@@ -230,6 +274,8 @@ ANSWERS: list[Any] = [
     program.Resolved(((PARIS, MEMBERS), (ROOT, ())), isolated=True),
     program.Inspected(b"{}"),
     program.Recalled(b"{}"),
+    calls.GroupPresented(SHOWN),
+    calls.GroupPresented(groups=(CHESS,)),
 ]
 
 NOTICES: list[Any] = [
@@ -276,6 +322,11 @@ GROUP_ITEMS: list[Any] = [
     MemberView(1, 0, "eu.fr.paris:7#1", ((ANN, b"white"), (BOB, b"")), ((BOB, b""),), fence=7),
     MemberView(2, 0, "eu.fr.paris:7#2", None, (), (ANN,), (BOB,)),
     MemberBlocked("1 of 3 who lived last are here"),
+    spoken.ChangesTogether(
+        (spoken.Gap(ANN, 4, 9), spoken.Joined(ANN, Role.BOTH), spoken.Left(BOB, "failed", 42))
+    ),
+    calls.MemberMoved(CAFE, "it was split"),
+    calls.GroupTerminated("it was deleted"),
 ]
 
 PACKETS: list[Any] = [
@@ -326,6 +377,7 @@ TO_PROGRAM: list[Any] = [
 SPEECH: list[Any] = [
     speech.Data(ANN, RUN, 42, 17),
     speech.Data(BOB, Run(7, 1, b"part", 0.5), 7, 0, repair=True, hop=2, offset=4, size=11),
+    speech.Data(BOB, Run(8, 2, BLOCK, 0.5, view=14), 9, 7),
     speech.Nak(ANN, ((3, 5), (9, 9)), H1, 2, ((9, ((0, 1199), (4800, 5999))),)),
     speech.Below(ANN, 12, PARIS),
     speech.Heartbeat((speech.Pulse(ANN, 42, 17), speech.Pulse(BOB, 3, 3, final=True)), 1),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 import rostra
-from rostra.errors import BadInput, NoSuchGroup, NotAllowed, NotAvailable
+from rostra.errors import BadInput, NoSuchGroup, NotAllowed
 from rostra.names import host_of
 from rostra.testing import World
 
@@ -16,7 +16,7 @@ class Player:
     """Joins, and keeps what it is told."""
 
     def __init__(self, survive: str = "any") -> None:
-        self.items: list[rostra.View | rostra.Blocked] = []
+        self.items: list[rostra.View | rostra.Blocked | rostra.Moved] = []
         self.survive = survive
 
     async def run(self) -> None:
@@ -88,6 +88,19 @@ def test_a_minority_is_blocked_and_the_majority_has_a_larger_fence(world: World)
     assert isinstance(players[0].items[-1], rostra.View)
 
 
+def test_the_server_of_the_scope_says_who_lives_and_one_of_three_may(world: World) -> None:
+    """V-099 as amended: with survive="primary" whoever is on the side of that server goes on."""
+    players = started(world, "primary")
+    before = players[2].view.fence
+    world.cut("paris.h1 | paris")
+    world.cut("paris.h2 | paris")
+    world.run(for_s=20)
+
+    assert [isinstance(player.items[-1], rostra.Blocked) for player in players] == [True, True, False]
+    assert players[2].hosts == ["paris.h3"]
+    assert before is not None and players[2].view.fence is not None and players[2].view.fence > before
+
+
 def test_a_lost_agent_means_a_new_membership(world: World) -> None:
     players = started(world)
     world.drop("paris.h2")
@@ -107,13 +120,11 @@ def test_what_is_refused_is_refused_by_name(world: World) -> None:
                 await me.join("chess", "paris", membership="agreed", survive="majority")
             with pytest.raises(NoSuchGroup, match="no agreed group cheese"):
                 await me.join("cheese", "paris", membership="agreed", create=False)
-            with pytest.raises(NotAvailable, match="fifo"):
-                me.join("chess", "paris", membership="agreed", delivery="fifo")
-            with pytest.raises(NotAvailable, match="primary"):
-                me.join("chess", "paris", membership="agreed", survive="primary")
+            with pytest.raises(NotAllowed, match="agreed, none"):
+                await me.join("chess", "paris", membership="agreed", delivery="fifo")
             with pytest.raises(BadInput, match="at character 8"):
                 me.join("chess", "paris", membership="agreed", survive="size > x")
-            with pytest.raises(BadInput, match="survive or create"):
+            with pytest.raises(BadInput, match="survive, create"):
                 me.join("chess", "paris", membership="relaxed", delivery="none", create=False)
             members = await me.resolve("chess", "paris")
             refused["members"] = str(len(members.members))

@@ -14,6 +14,7 @@ from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import DataMessage
 from rostra.protocols.front.messages import ProgramFrame, ProgramItem
+from rostra.protocols.led.messages import LedMessage
 from rostra.protocols.links.packets import Packet
 from rostra.protocols.relaxed.messages import ServerMessage
 from rostra.protocols.relaxed.requests import Request, Said
@@ -24,7 +25,7 @@ GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
 
 FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "packet": (Packet,),
-    "message": (ServerMessage, SeatMessage, ClaimMessage, BranchMessage, SetMessage),
+    "message": (ServerMessage, SeatMessage, ClaimMessage, BranchMessage, SetMessage, LedMessage),
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),

@@ -1,0 +1,126 @@
+"""`rostra views`, `rostra group` and `rostra rehearse`: agreed groups, for people and for programs."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from support.cluster import Cluster
+
+import rostra
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@contextlib.contextmanager
+def two_members(
+    cluster: Cluster, group: str, survive: str = "majority", **attributes: str
+) -> Iterator[list[str]]:
+    with (
+        rostra.sync.connect(cluster.socket("eu.h1"), name="ann") as ann,
+        ann.join(group, "eu", membership="agreed", survive=survive, attributes=attributes) as anns,
+        rostra.sync.connect(cluster.socket("eu.h2"), name="bob") as bob,
+        bob.join(group, "eu", membership="agreed", survive=survive) as bobs,
+    ):
+        for stay in (anns, bobs):
+            for item in stay.items(timeout_s=60):
+                if isinstance(item, rostra.View) and len(item.members) == 2:
+                    break
+        yield [ann.endpoint, bob.endpoint]
+
+
+def test_views_shows_ranks_and_whether_the_rule_is_exclusive(cluster: Cluster) -> None:
+    with two_members(cluster, "ranked", tier="gold") as members:
+        shown = cluster.run("views", "ranked@eu")
+        whole = cluster.run("views", "ranked@eu", "--history", "-o", "json").json
+        lines = cluster.run("views", "ranked@eu", "--history", "-o", "jsonl").jsonl
+        first = cluster.run("views", "ranked@eu", "--at", "1", "-o", "json").json
+        future = cluster.run("views", "ranked@eu", "--at", "99")
+    assert shown.code == 0 and shown.lines[0].startswith("ranked@eu   view 2   2 members   fence ")
+    assert [line.split()[:2] for line in shown.lines[2:]] == [["0", members[0]], ["1", members[1]]]
+    assert "tier=gold" in shown.lines[2]
+    assert "exclusive: yes, at most one side" in shown.err and "agreed by eu" in shown.err
+    assert [each["endpoint"] for each in whole["view"]["members"]] == members
+    assert (whole["exclusive"], [each["number"] for each in whole["history"]]) == ("yes", [0, 1])
+    assert [each["number"] for each in lines] == [0, 1, 2]
+    assert [each["endpoint"] for each in first["view"]["members"]] == members[:1]
+    assert (future.code, future.out) == (3, "")
+    assert "is at view 2, and 99 is not agreed yet" in future.err
+
+
+def test_a_group_that_is_not_there_says_what_to_do(cluster: Cluster) -> None:
+    answer = cluster.run("views", "nowhere@eu")
+    assert answer.code == 3
+    assert answer.err.startswith("error: there is no agreed group nowhere@eu\n  create it")
+
+
+def test_groups_are_created_changed_and_deleted(cluster: Cluster) -> None:
+    made = cluster.run("group", "create", "made@eu", "--survive", "size > 1", "--set", "tier=gold")
+    assert (made.code, made.lines[0]) == (0, "made@eu   view 0   0 members")
+    assert "exclusive: no" in made.err or "exclusive: depends" in made.err
+    assert cluster.run("group", "create", "made@eu").code == 3
+    changed = cluster.run("group", "set", "made@eu", "tier=", "owner=ann", "-o", "json").json
+    assert (changed["attributes"], changed["view"]["revision"]) == ({"owner": "ann"}, 1)
+    assert cluster.run("group", "set", "made@eu", "owner").code == 2
+    assert cluster.run("group", "delete", "made@eu").code == 0
+    assert cluster.run("views", "made@eu").code == 3
+    bad = cluster.run("group", "create", "bad@eu", "--survive", "majority andd")
+    assert (bad.code, "majority ▸andd" in bad.err) == (2, True)
+
+
+def test_groups_are_split_and_merged(cluster: Cluster) -> None:
+    with two_members(cluster, "whole", disk="ssd") as members:
+        assert cluster.run("group", "split", "whole@eu", "hot", "cold", "--where", "disk=ssd").code == 0
+        hot = cluster.run("views", "hot@eu", "-o", "json").json
+        assert [each["endpoint"] for each in hot["view"]["members"]] == members[:1]
+        assert cluster.run("group", "merge", "cold@eu", "hot", "again").code == 0
+        again = cluster.run("views", "again@eu", "-o", "json").json
+        assert [each["endpoint"] for each in again["view"]["members"]] == members[::-1]
+        assert cluster.run("group", "remove", "again@eu", members[0]).code == 0
+        left = cluster.run("views", "again@eu", "-o", "json").json
+        assert [each["endpoint"] for each in left["view"]["members"]] == members[1:]
+
+
+def test_a_cut_is_rehearsed_by_the_rule_of_the_group(cluster: Cluster) -> None:
+    with two_members(cluster, "cut"):
+        alone = cluster.run("rehearse", "cut@eu", "--cut", "eu.h1", "-o", "json")
+        assert alone.code == 0  # half, with the senior one
+        assert cluster.run("rehearse", "cut@eu", "--cut", "eu.h1 |").code == 2
+        with (
+            rostra.sync.connect(cluster.socket("eu.h1"), name="cid") as cid,
+            cid.join("cut", "eu", membership="agreed", survive="majority") as cids,
+        ):
+            cids.ready(deadline_s=60)
+            shown = cluster.run("rehearse", "cut@eu", "--cut", "eu.h1 | eu.h2")
+            whole = cluster.run("rehearse", "cut@eu", "--cut", "eu.h1 | eu.h2", "-o", "json").json
+    assert [side["lives"] for side in alone.json["sides"]] == [True, False]
+    assert shown.code == 0
+    assert [(side["name"], side["lives"]) for side in whole["sides"]] == [("eu.h1", True), ("eu.h2", False)]
+    assert "1 of 3 who lived last are here" in whole["sides"][1]["why"]
+
+
+def test_a_rehearsal_says_if_two_sides_would_live(cluster: Cluster) -> None:
+    with two_members(cluster, "both", survive="any"):
+        answer = cluster.run("rehearse", "both@eu", "--cut", "eu.h1")
+    assert (answer.code, [line.split()[:3] for line in answer.lines[2:]]) == (
+        1,
+        [["eu.h1", "1", "yes"], ["the", "rest", "1"]],
+    )
+    assert "several sides of a partition may live" in answer.err
+
+
+def test_a_rehearsal_names_each_member_once(cluster: Cluster) -> None:
+    with two_members(cluster, "twice"):
+        answer = cluster.run("rehearse", "twice@eu", "--cut", "eu | eu.h2")
+    assert (answer.code, "on two sides" in answer.err) == (2, True)
+
+
+def test_it_all_runs_in_one_loop_too(cluster: Cluster) -> None:
+    async def program() -> tuple[str, ...]:
+        async with rostra.connect(cluster.socket("eu.h1")) as me:
+            await me.groups.create("loop", "eu")
+            listed = await me.groups.list("eu")
+            await me.groups.delete("loop", "eu")
+            return tuple([each.name for each in listed])
+
+    assert "loop" in asyncio.run(program())
