@@ -17,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth clean
+.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,11 +73,14 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore reform --set changes=2 $(ARGS)
 	@$(BIN)/rostra sim explore reform --set servers=4 --set links=3 $(ARGS)
 	@$(BIN)/rostra sim explore living $(ARGS)
+	@$(BIN)/rostra sim explore registrar --set leaves=1 $(ARGS)
+	@$(BIN)/rostra sim explore registrar --set believes=3 --set fires=0 $(ARGS)
+	@$(BIN)/rostra sim explore move --set restarts=1 $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)
 
-storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled
+storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled (ARGS=--s3)
 	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)
 
 parity-history: $(READY)  ## do audits say what the simulator's checkers say? STORMS=20 of each shape
@@ -85,6 +88,9 @@ parity-history: $(READY)  ## do audits say what the simulator's checkers say? ST
 
 plant-history: $(READY)  ## change raw segments in every way, simulated and real: what does each change lead to? Ten minutes
 	@$(BIN)/python -m tests.history.plants $(ARGS)
+
+long-storms: $(READY)  ## storms that the suite leaves out, because another seed shows the same
+	@$(BIN)/pytest -q -m long tests/faults $(ARGS)
 
 long-history: $(READY)  ## the page about Spark in every session, object stores, planted changes: minutes of Spark
 	@$(BIN)/pytest -q -m long tests/history $(ARGS)
@@ -107,8 +113,9 @@ bench: $(READY)  ## real processes beside Redis and a bare echo, as ratios (ARGS
 bench-turns: $(READY)  ## W1, W2 and W4 of this build and of OLD=commit in turn: medians, change, spread (ARGS="--turns 10 --only W1")
 	@$(BIN)/python -m benchmarks.turns $(or $(OLD),$(error name a commit: make bench-turns OLD=v1)) $(ARGS)
 
-bench-history: $(READY)  ## questions and audits of made-up months, beside DuckDB (EVENTS="1000000 10000000")
+bench-history: $(READY)  ## questions and audits of made-up months, beside DuckDB, and whole commands (EVENTS="1000000 10000000")
 	@$(BIN)/python -m benchmarks.history $(addprefix --events ,$(EVENTS)) $(ARGS)
+	@$(BIN)/python -m benchmarks.history $(addprefix --events ,$(EVENTS)) --commands
 
 month: $(READY)  ## make up the journals of a month, a million rows: AT=DIR (ARGS="--events 50000 --plant why")
 	@$(BIN)/python -m benchmarks.sample $(AT) $(ARGS)
@@ -122,9 +129,15 @@ watchers: $(READY)  ## ten thousand programs that watch through one agent (ARGS=
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
 
+led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md
+	@$(BIN)/python -m benchmarks.led_report $(ARGS)
+
 xpand-table: $(READY)  ## the Xpand paper's table, simulated and (as root) on the lab's network: report/xpand (ARGS=--quick)
 	@$(BIN)/python -m benchmarks.xpand_sim $(ARGS)
 	@$(BIN)/python -m benchmarks.xpand_table $(ARGS)
+
+wan-views: $(READY)  ## agreed views between three far sites, simulated and (as root) on the lab's network: report/wan-views.md (ARGS=--simulated)
+	@$(BIN)/python -m benchmarks.wan_views $(ARGS)
 
 xpand-growth: $(READY)  ## what travels between ten sites, for worlds of RECEIVERS="300 1000 3000 10000": a quarter of an hour
 	@$(BIN)/python -m benchmarks.xpand_sim --growth $(RECEIVERS) $(ARGS)
