@@ -114,6 +114,7 @@ def test_a_search_that_is_stopped_says_that_it_saw_less() -> None:
         ElectionBounds(attempts=1, crashes=1, suspicions=0, changes=1),
         ElectionBounds(attempts=1, crashes=0, suspicions=0, changes=1, removals=1),
         ElectionBounds(replicas=2, attempts=3, crashes=2, suspicions=1, changes=1, removals=1),
+        ElectionBounds(replicas=2, attempts=2, crashes=1, suspicions=0, changes=1, fills=1, drains=1),
     ],
     ids=str,
 )

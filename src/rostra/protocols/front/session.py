@@ -82,9 +82,6 @@ TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 _NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed)
 """What an agent that is shutting down refuses."""
 
-_STORED: Final = (Open, Register, Unregister)
-"""What is answered only when the disk has it."""
-
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
@@ -418,7 +415,7 @@ class ProgramSession:
         if not self.administers and isinstance(request, _ADMINISTRATION):
             self.answer(token, front.no_administration())
             return
-        if isinstance(request, _STORED) and (refusal := self._port.no_room_for(request)) is not None:
+        if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
             return
         if type(request) is Open:
