@@ -1,8 +1,9 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
-The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership,
-without delivery or with ``fifo``; agreed membership with the same; led membership without delivery. The other
-words are understood and refused by name, so that a program written for a later version says what it needs.
+The choice belongs to the group, not to its members; see `docs/api.md`. Relaxed, led and agreed membership
+come
+without delivery or with ``fifo``. ``atomic`` is understood and refused by name, so that a program written for
+a later version says what it needs.
 """
 
 from enum import Enum
@@ -32,11 +33,6 @@ def check(membership: str, delivery: str) -> None:
                 f"{setting}={value!r} comes with Rostra {COMES_WITH[value]}",
                 fix=f"until then: {setting}={words[0]!r}, which is the default",
             )
-    if membership == "led" and delivery != "none":
-        raise NotAvailable(
-            f'membership="{membership}" with delivery={delivery!r} comes with Rostra 0.3',
-            fix='until then: delivery="none", which is the default',
-        )
 
 
 E = TypeVar("E", bound=Enum)

@@ -43,7 +43,7 @@ from rostra.names import (
 from rostra.protocols.agreed.living import check_survive
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.agreed.sheets import encode_member, properties_of
-from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.fifo.requests import Exit
 from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
@@ -280,7 +280,8 @@ class Me:
         that exists, as it is. `attributes` are texts by name, seen by all members, which can be changed.
         With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
 
-        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes.
+        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
+        ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)
@@ -331,7 +332,7 @@ class Me:
                 raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
 
             async def enter_conversation() -> Conversation:
-                talk = Conversation(self, key, role=kind[0], slow=kind[1], meta=meta)
+                talk = Conversation(self, key, role=kind[0], slow=kind[1], meta=meta, led=membership == "led")
                 await within(deadline_s, self._enter(talk), f"joining {key} was not confirmed")
                 return talk
 
@@ -486,7 +487,7 @@ class Me:
         self._conversations[talk.group] = talk
         self._connection.converse(self._number, talk.group, talk.hear)
         try:
-            await self._ask(Enter(talk.group, talk.role, talk.slow, talk.meta))
+            await self._ask(talk.asks_in())
         except BaseException as error:
             self._forget_conversation(talk)
             if isinstance(error, asyncio.CancelledError):
@@ -651,8 +652,7 @@ class Me:
             self._settling.append((joined, connection.post(self._number, order)))
         for group, talk in self._conversations.items():
             connection.converse(self._number, group, talk.hear)
-            enter = Enter(group, talk.role, talk.slow, talk.meta)
-            self._settling.append((talk, connection.post(self._number, enter)))
+            self._settling.append((talk, connection.post(self._number, talk.asks_in())))
         for group, stay in self._agreed.items():
             connection.converse(self._number, group, stay.hear)
             self._settling.append((stay, connection.post(self._number, stay.join)))

@@ -175,7 +175,8 @@ class Resolves:
             question.isolated |= absolute.isolated
             if len(question.found) < len(question.scopes):
                 return
-            result = Resolved(tuple([(s, question.found[s]) for s in question.scopes]), question.isolated)
+            parts = tuple([(scope, question.found[scope]) for scope in question.scopes])
+            result = Resolved(parts, question.isolated, absolute.group.name)
         self._forget_question(question, out)
         out.append(Answer(question.token, result))
 
