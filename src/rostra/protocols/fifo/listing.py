@@ -50,7 +50,7 @@ class ShownAnswers:
     def seen(self, answer: ns.Absolute | ns.Resolved) -> ns.Absolute | ns.Resolved:
         if isinstance(answer, ns.Resolved):
             parts = tuple([(scope, shown(members)) for scope, members in answer.parts])
-            return ns.Resolved(parts, answer.isolated, answer.name)
+            return ns.Resolved(parts, answer.isolated)
         if answer.members is self._without_delegates:
             return answer
         if answer is not self._last[0]:

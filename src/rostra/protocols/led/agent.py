@@ -124,6 +124,7 @@ from rostra.protocols.relaxed.requests import (
     Left,
     Only,
     PutOut,
+    Resolve,
     Resolved,
     Without,
     denied,
@@ -141,7 +142,7 @@ FIRST_TOKEN: Final = -(1 << 61)
 class LedAgent(Service):
     name = LED_AGENT
     takes = (
-        *(JoinLed, LeaveLed, Close, EndpointGone),
+        *(JoinLed, LeaveLed, Close, EndpointGone, Resolve),
         *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
@@ -166,6 +167,7 @@ class LedAgent(Service):
         self._floor = 0  # of numbers of sets that we forgot
         self._asked_lists = 0
         self._token = FIRST_TOKEN
+        self._names: dict[int, str] = {}  # that were asked for without a scope, by token
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._ticking = False
@@ -178,6 +180,9 @@ class LedAgent(Service):
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
+        if type(event) is Asked and type(event.request) is Resolve:
+            self._resolves(event.token, event.request)
+            return []
         out = self._begin(now)
         match event:
             case Asked(me, token, JoinLed() as join):
@@ -235,8 +240,8 @@ class LedAgent(Service):
             result = effect.result
             if effect.token in self._own:
                 return True
-            if type(result) is Resolved:
-                return any(names_led(members) for _, members in result.parts)
+            if effect.token in self._names:
+                return True
             return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
             notice = effect.notice
@@ -400,8 +405,12 @@ class LedAgent(Service):
                 self._claimed(group, known, result)
         elif type(result) is Absolute and answer.token >= 0 and names_led(result.members):
             self._resolve(answer.token, result)
-        elif type(result) is Resolved and any(names_led(members) for _, members in result.parts):
-            self._resolve_parts(answer.token, result)
+        elif answer.token in self._names:
+            name = self._names.pop(answer.token)
+            if isinstance(result, Resolved) and any(names_led(members) for _, members in result.parts):
+                self._resolve_parts(answer.token, name, result)
+            else:
+                self.out.append(answer)
         else:
             self.out.append(answer)
 
@@ -672,7 +681,14 @@ class LedAgent(Service):
 
         self._ask_list(found.group, found.members, hear)
 
-    def _resolve_parts(self, token: int, found: Resolved) -> None:
+    def _resolves(self, token: int, resolve: Resolve) -> None:
+        """The answer does not say which name was asked for."""
+        if resolve.scope is None:
+            self._names[token] = resolve.name
+            if len(self._names) > QUERIES_MAX:
+                del self._names[next(iter(self._names))]
+
+    def _resolve_parts(self, token: int, name: str, found: Resolved) -> None:
         """The same for several groups of one name: answered when the last list is here."""
         parts = dict(found.parts)
         asked = [scope for scope, members in found.parts if names_led(members)]
@@ -694,7 +710,7 @@ class LedAgent(Service):
             return hear
 
         for scope in asked:
-            self._ask_list(Group(found.name, scope), parts[scope], heard(scope))
+            self._ask_list(Group(name, scope), parts[scope], heard(scope))
 
     def _ask_list(self, group: Group, found: Members, hear: Callable[[Members | Denied], None]) -> None:
         def took(result: ListResult) -> None:

@@ -169,7 +169,6 @@ class Resolved(Said, frozen=True, tag=4):
 
     parts: tuple[tuple[Domain, Members], ...]
     isolated: bool = False
-    name: str = ""  # that was asked for
 
 
 class Inspected(Said, frozen=True, tag=5):

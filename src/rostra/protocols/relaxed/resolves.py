@@ -175,8 +175,7 @@ class Resolves:
             question.isolated |= absolute.isolated
             if len(question.found) < len(question.scopes):
                 return
-            parts = tuple([(scope, question.found[scope]) for scope in question.scopes])
-            result = Resolved(parts, question.isolated, absolute.group.name)
+            result = Resolved(tuple([(s, question.found[s]) for s in question.scopes]), question.isolated)
         self._forget_question(question, out)
         out.append(Answer(question.token, result))
 
