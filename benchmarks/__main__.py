@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks import locks, workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
+from benchmarks.one_order import one_order
 from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
@@ -36,6 +37,12 @@ def redis(*, shared: bool = False, ttl_ms: int = 10_000) -> Service:
     from benchmarks.peers.redis import RedisService
 
     return RedisService(shared=shared, ttl_ms=ttl_ms)
+
+
+def redis_streams() -> Service:
+    from benchmarks.peers.redis_streams import RedisStreamService
+
+    return RedisStreamService()
 
 
 def zeromq() -> Service:
@@ -121,6 +128,10 @@ PLAN: Final = {
             for work in (workloads.one_to_eight, workloads.four_to_four)
             for peer in (BareService, zeromq, ours(Deployment.TOGETHER), ours(Deployment.APART))
         ],
+    ),
+    "W5": Planned(
+        "4 members send at once, 200,000 messages in one order at each of them; per second at each",
+        [(peer, one_order) for peer in (BareService, redis_streams)],
     ),
     "W6": Planned(
         "joins and leaves per second while the last of 100 watchers knows within 250 ms (p99)",
