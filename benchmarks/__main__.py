@@ -74,6 +74,12 @@ def agreed(deployment: Deployment, **options: Any) -> Make:
     return lambda: AgreedService(deployment, **options)
 
 
+def ordered(deployment: Deployment, **options: Any) -> Make:
+    from benchmarks.peers.rostra_ordered import OrderedService
+
+    return lambda: OrderedService(deployment, **options)
+
+
 VIEWED: Final[list[Make]] = [
     make
     for deployment in (Deployment.TOGETHER, Deployment.APART)
@@ -131,7 +137,15 @@ PLAN: Final = {
     ),
     "W5": Planned(
         "4 members send at once, 200,000 messages in one order at each of them; per second at each",
-        [(peer, one_order) for peer in (BareService, redis_streams)],
+        [
+            (peer, one_order)
+            for peer in (
+                BareService,
+                redis_streams,
+                ordered(Deployment.TOGETHER),
+                ordered(Deployment.APART),
+            )
+        ],
     ),
     "W6": Planned(
         "joins and leaves per second while the last of 100 watchers knows within 250 ms (p99)",
@@ -187,6 +201,11 @@ BARS: Final = (
     Bar("W4", "1 KiB: 3x ZeroMQ", "1 KiB: per s", 3, "zeromq", less_is_better=False),
     Bar("W4", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W4", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W5", "100 B: 5x Redis streams", "100 B: per s", 5, "redis, streams", less_is_better=False),
+    Bar("W5", "1 KiB: 5x Redis streams", "1 KiB: per s", 5, "redis, streams", less_is_better=False),
+    Bar("W5", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W5", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W5", "100/s: 1.5x the bare hub's p50", "100/s: p50 ms", 1.5, "bare, batched"),
     Bar("W6", "joins and leaves per second: 2x Redis", "per s", 2, "redis", less_is_better=False),
     *[
         Bar(

@@ -28,6 +28,10 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.rostra_agreed import AgreedProgram
 
             return AgreedProgram(**settings)
+        case "rostra-ordered":
+            from benchmarks.peers.rostra_ordered import OrderedProgram
+
+            return OrderedProgram(**settings)
         case "bare":
             from benchmarks.peers.bare import BareProgram
 

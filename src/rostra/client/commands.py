@@ -65,7 +65,16 @@ class StateDigest(Struct, frozen=True, array_like=True, tag=2, gc=False):
     digest: Annotated[bytes, Meta(max_length=32)]
 
 
-AnyCommand = CommandAsked | OrderBarrier | StateDigest
+class StatePart(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """A piece of the sender's state as it was at this view, for those who joined with it or before."""
+
+    view: Count
+    nth: Count
+    is_last: bool
+    data: bytes
+
+
+AnyCommand = CommandAsked | OrderBarrier | StateDigest | StatePart
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(AnyCommand).decode
@@ -200,6 +209,8 @@ class StateSnapshot(Struct, frozen=True, array_like=True):
     """All that a replica is, after the commands up to `position`."""
 
     position: int
+    base: int  # what positions of the group are added to: they begin anew when a group does
+    view: int  # number of the last one
     commands: int
     forgotten: int
     sessions: list[tuple[SessionId, SessionRecord]]  # the least recently used first
@@ -222,6 +233,8 @@ class CommandLog:
     ) -> None:
         self.object = object_
         self.position = 0  # of the last message that was applied or passed over
+        self.base = 0  # what positions of the group are added to
+        self.view = 0  # number of the last view
         self.commands = 0
         self._signatures = signatures
         self._sessions: dict[bytes, SessionRecord] = {}  # the least recently used first
@@ -289,6 +302,8 @@ class CommandLog:
         return _encode(
             StateSnapshot(
                 self.position,
+                self.base,
+                self.view,
                 self.commands,
                 self._forgotten,
                 list(self._sessions.items()),
@@ -299,7 +314,8 @@ class CommandLog:
     def restore(self, data: bytes) -> None:
         snapshot = _snapshot(data)
         self.object.restore(snapshot.object)
-        self.position, self.commands = snapshot.position, snapshot.commands
+        self.position, self.base, self.view = snapshot.position, snapshot.base, snapshot.view
+        self.commands = snapshot.commands
         self._forgotten, self._sessions = snapshot.forgotten, dict(snapshot.sessions)
 
 
