@@ -7,7 +7,7 @@ their answers, readers take up to a thousand entries at once and block for more.
 import asyncio
 import time
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
@@ -43,7 +43,7 @@ class RedisStreamProgram(RedisProgram):
     async def _read(self) -> None:
         last, one = b"0", self._check.one
         while True:
-            found = await self._reading.xread({self._stream: last}, count=READ_AT_ONCE, block=1_000)
+            found: Any = await self._reading.xread({self._stream: last}, count=READ_AT_ONCE, block=1_000)
             for _, entries in found:
                 for _, fields in entries:
                     one(fields[b"m"])

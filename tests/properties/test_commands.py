@@ -23,6 +23,7 @@ from rostra.client.commands import (
     encode_command,
 )
 from rostra.errors import BadInput, InDoubt
+from rostra.names import Endpoint
 
 
 class Tally:
@@ -248,9 +249,11 @@ def test_an_exception_with_no_name_here_is_told_in_words() -> None:
 
 
 def test_who_differs_from_most_is_named() -> None:
-    assert differing({"a": b"1", "b": b"1", "c": b"2"}) == ("c",)
-    assert differing({"a": b"1", "b": b"2"}) == ("a", "b")
-    assert differing({"a": b"1", "b": b"1"}) == ()
+    a, b, c = [Endpoint(f"eu.paris.h1/{name}#1") for name in "abc"]
+
+    assert differing({a: b"1", b: b"1", c: b"2"}) == (c,)
+    assert differing({a: b"1", b: b"2"}) == (a, b)
+    assert differing({a: b"1", b: b"1"}) == ()
 
 
 def test_a_replica_that_uses_more_than_its_arguments_has_another_digest() -> None:

@@ -122,7 +122,7 @@ class OneOrder:
             each.unread.append((sender.me, self.position, body))
 
     def drain(self) -> None:
-        while any(each.unread or each.unsent for each in self.members):
+        while any(each.unread or each.unsent or each.has_lost for each in self.members):
             for each in self.members:
                 each.read()
                 if each.unsent:

@@ -29,6 +29,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from rostra.errors import UNDECODABLE, BadInput, InDoubt, RostraError
+from rostra.names import Endpoint
 
 IN_FLIGHT_MAX: Final = 1_000
 """Commands of one session that may wait for their outcome, or whose outcome is still kept."""
@@ -77,7 +78,7 @@ class StatePart(Struct, frozen=True, array_like=True, tag=3, gc=False):
 AnyCommand = CommandAsked | OrderBarrier | StateDigest | StatePart
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(AnyCommand).decode
+_decoder: Final[msgspec.msgpack.Decoder[AnyCommand]] = msgspec.msgpack.Decoder(AnyCommand)
 
 
 def encode_command(command: AnyCommand) -> bytes:
@@ -87,7 +88,7 @@ def encode_command(command: AnyCommand) -> bytes:
 def decode_command(data: bytes) -> AnyCommand | None:
     """None: these bytes were not sent by a replica."""
     try:
-        return _decode(data)
+        return _decoder.decode(data)
     except UNDECODABLE:
         return None
 
@@ -361,7 +362,7 @@ def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
     return {name: msgspec.msgpack.decode(part, type=hints.get(name, Any)) for name, part in parts.items()}
 
 
-def differing(said: Mapping[str, bytes]) -> tuple[str, ...]:
+def differing(said: Mapping[Endpoint, bytes]) -> tuple[Endpoint, ...]:
     """Who has another digest than most; all, if there is no most."""
     count: dict[bytes, int] = {}
     for digest in said.values():

@@ -233,9 +233,8 @@ class ReplicaCore:
             said = self._said[commands]
             if expected <= said.keys() or len(self._said) > CHECKPOINTS_KEPT:
                 del self._said[commands]
-                who = differing(said)
-                if who:
-                    acts.append(ReplicaDiverged(commands, tuple([Endpoint(each) for each in who])))
+                if who := differing(said):
+                    acts.append(ReplicaDiverged(commands, who))
 
 
 def new_core(

@@ -36,7 +36,7 @@ from rostra.client.commands import (
     encode_attributes,
     encode_command,
 )
-from rostra.client.ordered import Ordered
+from rostra.client.ordered import Ordered, StableName
 from rostra.client.replica_core import (
     CommandAnswered,
     ReplicaAct,
@@ -123,6 +123,8 @@ class Replicated:
 
     __slots__ = ("__dict__", "__weakref__", "_replication")
 
+    _replication: "Replication"
+
     def snapshot(self) -> bytes:
         """The state, for a joiner, and for digests. All attributes, unless a class has its own way."""
         return encode_attributes(self)
@@ -182,7 +184,7 @@ class ReplicaPlace(Struct, frozen=True):
     name: str
     scope: str
     survive: str
-    stable: str
+    stable: StableName
     meta: bytes
 
 
@@ -245,7 +247,7 @@ class Replication:
             membership="agreed",
             delivery="atomic",
             survive=place.survive,
-            stable=place.stable,  # type: ignore[arg-type]
+            stable=place.stable,
             meta=place.meta,
         )
 
@@ -452,21 +454,27 @@ def _wake_all(waiting: list[asyncio.Future[None]]) -> None:
 class Replicating(Generic[O]):
     """For ``async with``, or ``await``."""
 
-    __slots__ = ("_deadline_s", "_object", "_replication")
+    __slots__ = ("_begin", "_deadline_s", "_object", "_replication")
 
-    def __init__(self, replication: Replication, object_: O, deadline_s: float | None) -> None:
-        self._replication, self._object, self._deadline_s = replication, object_, deadline_s
+    def __init__(self, begin: Callable[[], Replication], object_: O, deadline_s: float | None) -> None:
+        self._begin, self._object, self._deadline_s = begin, object_, deadline_s
+        self._replication: Replication | None = None
 
     def __await__(self) -> Generator[Any, Any, O]:
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> O:
+        if getattr(self._object, "_replication", None) is not None:
+            what = f"this {type(self._object).__name__} was replicated already"
+            raise BadInput(what, fix="make a new one for each time")
+        self._replication = self._begin()
         await self._replication.begin(self._deadline_s)
         return self._object
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        assert self._replication is not None
         await self._replication.end()
 
 
@@ -477,7 +485,7 @@ def replicate(
     scope: str = "world",
     *,
     survive: str = SURVIVE,
-    stable: str = "all",
+    stable: StableName = "all",
     meta: bytes = b"",
     checkpoint_every: int = CHECKPOINT_EVERY,
     deadline_s: float | None = None,
@@ -492,7 +500,5 @@ def replicate(
         raise BadInput(
             f"{type(object_).__name__} is no Replicated", fix="class Ledger(rostra.Replicated): ..."
         )
-    if getattr(object_, "_replication", None) is not None:
-        raise BadInput(f"this {type(object_).__name__} is replicated already", fix="make a new one")
     place = ReplicaPlace(name, scope, survive, stable, meta)
-    return Replicating(Replication(me, object_, place, checkpoint_every), object_, deadline_s)
+    return Replicating(lambda: Replication(me, object_, place, checkpoint_every), object_, deadline_s)

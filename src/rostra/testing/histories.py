@@ -197,8 +197,8 @@ class _Line:
         self.which = [n for _, _, n in moments]
         self.is_call = [kind == 0 for _, kind, _ in moments]
         self.end = len(moments)
-        self.after = [*range(1, self.end + 1), 0]  # the last is that of the head
-        self.before = [*range(-1, self.end)]  # the last is that of the end
+        self.after: list[int] = [*range(1, self.end + 1), 0]  # the last is that of the head
+        self.before: list[int] = [*range(-1, self.end)]  # the last is that of the end
         self.returns = {n: at for at, n in enumerate(self.which) if not self.is_call[at]}
 
     def first(self) -> int:
