@@ -12,7 +12,6 @@ from msgspec import Struct
 from rostra.client.commands import (
     FORGOTTEN,
     CommandAsked,
-    CommandFailed,
     CommandLog,
     Signature,
     StateDigest,
@@ -22,7 +21,7 @@ from rostra.client.commands import (
     encode_attributes,
     encode_command,
 )
-from rostra.errors import BadInput, InDoubt
+from rostra.errors import BadInput, CommandFailed, InDoubt
 from rostra.names import Endpoint
 
 

@@ -27,7 +27,6 @@ from rostra.client.admin import Admin as Admin
 from rostra.client.admin import connect_admin as connect_admin
 from rostra.client.agreed import AgreedMembership as AgreedMembership
 from rostra.client.agreed_talk import AgreedConversation as AgreedConversation
-from rostra.client.commands import CommandFailed as CommandFailed
 from rostra.client.connect import connect as connect
 from rostra.client.conversation import Conversation as Conversation
 from rostra.client.group import Membership as Membership

@@ -28,7 +28,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from rostra.errors import UNDECODABLE, BadInput, InDoubt, RostraError
+from rostra.errors import UNDECODABLE, BadInput, CommandFailed, InDoubt, Malformed
 from rostra.names import Endpoint
 
 IN_FLIGHT_MAX: Final = 1_000
@@ -91,12 +91,6 @@ def decode_command(data: bytes) -> AnyCommand | None:
         return _decoder.decode(data)
     except UNDECODABLE:
         return None
-
-
-class CommandFailed(RostraError):
-    """A command raised something that has no name here; the text says what."""
-
-    code = "COMMAND_FAILED"
 
 
 class CommandOutcome(Struct, frozen=True, array_like=True, gc=False):
@@ -169,9 +163,12 @@ class Signature:
 
     def result(self, outcome: CommandOutcome) -> Any:
         """What the caller gets: always a copy, never a part of the object."""
-        if not outcome.raised:
+        if outcome.raised:
+            raise self._raised(outcome)
+        try:
             return self._typed()[1].decode(outcome.data)
-        raise self._raised(outcome)
+        except UNDECODABLE as error:
+            raise CommandFailed(f"the result of {self.name}: {error}", fix="see its annotations") from None
 
     def _raised(self, outcome: CommandOutcome) -> Exception:
         """The same exception whether our replica has applied it or was sent the outcome with the state."""
@@ -313,7 +310,10 @@ class CommandLog:
         )
 
     def restore(self, data: bytes) -> None:
-        snapshot = _snapshot(data)
+        try:
+            snapshot = _snapshot(data)
+        except UNDECODABLE as error:
+            raise Malformed(f"the state of a replica: {error}") from None
         self.object.restore(snapshot.object)
         self.position, self.base, self.view = snapshot.position, snapshot.base, snapshot.view
         self.commands = snapshot.commands
@@ -327,7 +327,7 @@ def encode_attributes(object_: Any) -> bytes:
     try:
         data = _encode({name: _same_everywhere(value) for name, value in attributes.items()})
         again = decode_attributes(type(object_), data)
-    except (TypeError, *UNDECODABLE) as error:
+    except (TypeError, Malformed, *UNDECODABLE) as error:
         raise BadInput(f"the state of {type(object_).__name__}: {error}", fix=_DECLARE) from None
     for name, value in attributes.items():
         if again[name] != value or type(again[name]) is not type(value):
@@ -358,8 +358,11 @@ _DECLARE: Final = "declare its type in the class (seen: set[str]), or write snap
 
 def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    parts = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
-    return {name: msgspec.msgpack.decode(part, type=hints.get(name, Any)) for name, part in parts.items()}
+    try:
+        parts = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
+        return {name: msgspec.msgpack.decode(part, type=hints.get(name, Any)) for name, part in parts.items()}
+    except UNDECODABLE as error:
+        raise Malformed(f"the state of {kind.__name__}: {error}") from None
 
 
 def differing(said: Mapping[Endpoint, bytes]) -> tuple[Endpoint, ...]:

@@ -31,7 +31,6 @@ from rostra.client.commands import (
     differing,
     encode_command,
 )
-from rostra.errors import UNDECODABLE
 from rostra.groups.items import View
 from rostra.names import Endpoint
 
@@ -202,8 +201,8 @@ class ReplicaCore:
             return
         try:
             self.log.restore(b"".join(parts))
-        except UNDECODABLE as error:
-            acts.append(StateLost(f"{sender} sent a state that cannot be read: {error}"))
+        except Exception as error:  # a class may read its state in its own way
+            acts.append(StateLost(f"{sender} sent a state that cannot be read: {error!r}"))
             return
         self._parts = {}
         self._needs = {each: number for each, number in self._needs.items() if number > part.view}
