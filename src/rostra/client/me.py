@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from rostra.client import leadership
+from rostra.client import leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
 from rostra.client.agreed_talk import AgreedConversation
@@ -219,6 +219,8 @@ class Me(Joins):
 
     lead = leadership.lead
     lock = leadership.lock
+    replicate = replicated.replicate
+    shares = shares.shares
 
     # Messages and lives
 

@@ -183,7 +183,7 @@ class Heard(Event, frozen=True):
 # Replicas of a cluster's server
 
 
-class Replicated(Event, frozen=True):
+class MirrorReplicated(Event, frozen=True):
     """From another replica of this cluster's server: a `Mirror`, or the request for a whole one."""
 
     group: Group
