@@ -22,6 +22,7 @@ from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
+from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election import events as seat
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.fifo import events as talk
@@ -128,6 +129,7 @@ class SimNodes:
             talk.Transmit: channels.transmit,
             talk.Broadcast: channels.broadcast,
             talk.Deliver: fronts.deliver,
+            DeliverAll: fronts.deliver_all,
             talk.Located: channels.located,
             talk.Spill: self._spill,
             talk.ReadSpilled: self._read_spilled,
