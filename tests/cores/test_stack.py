@@ -180,7 +180,7 @@ def test_effects_of_the_first_service_leave_as_they_are() -> None:
 
 
 def test_an_answer_for_a_program_that_is_gone_meanwhile_is_dropped() -> None:
-    """It closed while its agent asked for it whether there is such a group (storm 430112 of shape hostile)."""
+    """It closed while its agent asked whether there is such a group (storm 430112 of shape hostile)."""
     host, group = Domain("eu.h1"), Group("chess", Domain("eu"))
     fifo = FifoPlan(FifoConfig())
     plan = NodePlan("w", host, True, False, 1000, LinkConfig(), RelaxedConfig(), fifo=fifo)
