@@ -317,6 +317,12 @@ def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveB
             "replicas=2 crashes=1 suspicions=0 changes=1 removals=1",
             "two replicas differ in version 2048",
         ),
+        (
+            "election",
+            "count-unstored",
+            "replicas=2 crashes=2 suspicions=0 changes=1 fills=2",
+            "the leader of term 2 lacks a change of term 1 that was committed",
+        ),
         ("links", "resume-too-late", "", "a counts packet 1 as received; b has received up to 0"),
         (
             "links",
