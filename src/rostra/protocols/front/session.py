@@ -308,7 +308,7 @@ class ProgramSession:
         front = self.front
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
-            if taken == items_max or self._answers > records_max:
+            if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
                 self._put_off([item, *items])
                 self._port.in_next_turn(self.go_on)
                 return
