@@ -9,6 +9,7 @@ agreed_talk   the same with messages between them
 groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
+sets          transient sets, and sequences to sets
 ordered       a group whose messages have one order
 states        the state of the connection to the agent
 admin         servers, for administrators
@@ -33,6 +34,8 @@ from rostra.client.groups import GroupInfo as GroupInfo
 from rostra.client.leadership import Term as Term
 from rostra.client.me import Me as Me
 from rostra.client.ordered import Ordered as Ordered
+from rostra.client.sets import Sequence as Sequence
+from rostra.client.sets import TransientSet as TransientSet
 from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
@@ -59,5 +62,14 @@ from rostra.groups.members import Because as Because
 from rostra.groups.members import Cause as Cause
 from rostra.groups.members import Member as Member
 from rostra.groups.members import Members as Members
+from rostra.protocols.led.requests import AddRefused as AddRefused
+from rostra.protocols.led.requests import SequenceClosed as SequenceClosed
+from rostra.protocols.led.requests import SequenceEnded as SequenceEnded
+from rostra.protocols.led.requests import SequenceMessage as SequenceMessage
+from rostra.protocols.led.requests import SequenceReply as SequenceReply
+from rostra.protocols.led.requests import SequenceShrunk as SequenceShrunk
+from rostra.protocols.led.requests import SetAdded as SetAdded
+from rostra.protocols.led.requests import SetLost as SetLost
+from rostra.protocols.led.requests import SetMembers as SetMembers
 from rostra.protocols.relaxed.requests import Life as Life
 from rostra.protocols.relaxed.requests import NotDelivered as NotDelivered
