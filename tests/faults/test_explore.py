@@ -109,8 +109,9 @@ def test_a_search_that_is_stopped_says_that_it_saw_less() -> None:
 @pytest.mark.parametrize(
     "bounds",
     [
-        ElectionBounds(attempts=1, crashes=2, suspicions=1),
-        ElectionBounds(attempts=2, crashes=0, suspicions=0, stalls=1),
+        pytest.param(ElectionBounds(attempts=1, crashes=2, suspicions=1), marks=pytest.mark.long),
+        pytest.param(ElectionBounds(attempts=2, crashes=0, suspicions=0, stalls=1), marks=pytest.mark.long),
+        ElectionBounds(attempts=1, crashes=1, suspicions=1, stalls=1),
         ElectionBounds(attempts=1, crashes=1, suspicions=0, changes=1),
         ElectionBounds(attempts=1, crashes=0, suspicions=0, changes=1, removals=1),
         ElectionBounds(replicas=2, attempts=3, crashes=2, suspicions=1, changes=1, removals=1),
@@ -165,7 +166,7 @@ def test_no_order_of_events_breaks_the_agreement_of_a_set(bounds: SetBounds) -> 
         ReformBounds(changes=1, crashes=1),
         ReformBounds(changes=1, crashes=1, losses=1),
         ReformBounds(changes=1, crashes=0, haste=1),
-        ReformBounds(crashes=0, suspicions=1, links=3),
+        pytest.param(ReformBounds(crashes=0, suspicions=1, links=3), marks=pytest.mark.long),
     ],
     ids=str,
 )

@@ -36,7 +36,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
 
 
 @pytest.mark.spec("C-125")
-@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 200, *range(202, 208)])
+@pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 200, 202])
 def test_others_do_not_notice(seed: int) -> None:
     outcome = storm(seed, HOSTILE)
     assert [verdict.answer for verdict in outcome.verdicts] == ["yes"]
