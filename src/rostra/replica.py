@@ -18,6 +18,7 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
     Effect,
@@ -43,10 +44,11 @@ from rostra.protocols.election.events import (
     Resign,
     Share,
     StateReceived,
+    StorageChanged,
 )
 from rostra.protocols.election.messages import SHARED_BYTES_MAX
 from rostra.protocols.fifo.cluster import CLUSTER
-from rostra.protocols.fifo.events import Appointed, Replicate, Replicated
+from rostra.protocols.fifo.events import Appointed, MirrorReplicated, Replicate
 from rostra.protocols.fifo.messages import Mirror, MirrorAsked, decode_control, encode
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import denied
@@ -140,6 +142,8 @@ class Replica:
                 self._tell_whole()
             case Committed(version):
                 self._house.step_server(self, Secured(version))
+            case StorageChanged(lacking):
+                self._house.step_server(self, RoomChanged(lacking))
 
     def _lead(self, term: int) -> None:
         self._stack[SERVER].take_over(term)
@@ -171,7 +175,7 @@ class Replica:
                 message = decode_control(octets)
                 if not isinstance(message, Mirror | MirrorAsked) or CLUSTER not in self._stack:
                     return
-                event = Replicated(message.group, message)
+                event = MirrorReplicated(message.group, message)
                 if self.server is not None:
                     self._house.step_server(self, event)
                 else:
@@ -204,7 +208,7 @@ class Replica:
         self._tell_around()
         if (cluster := self._stack.find(CLUSTER)) is not None:
             for group in sorted(cluster.groups):
-                self._house.step_server(self, Replicated(group, MirrorAsked(group, self.domain)))
+                self._house.step_server(self, MirrorReplicated(group, MirrorAsked(group, self.domain)))
 
     def _tell_around(self) -> None:
         links = {} if self.server is None else self.server.links

@@ -10,6 +10,7 @@
     Moved      our agreed group was split or merged: we are in another one since
     Message    a message of a member, in a group with delivery
     Messages   consecutive messages of one member, if they were requested in batches
+    CallAsked  a member calls the group, and waits for answers, in a group with atomic delivery
     StateAsked a member that joined a group with atomic delivery needs its state from us
 
 Every change but `Gap` is a real difference of the program's own copy; a notice without one is not reported
@@ -19,11 +20,12 @@ The changes of a watch are numbered consecutively, and each has a `token`: the p
 the last one, and ``watch(..., resume=token)`` continues from there.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from rostra.groups.members import Because, Cause, Members
+from rostra.groups.shares import ShareKey, owner_of, share_of
 from rostra.names import Domain, Endpoint, Group
 
 
@@ -64,6 +66,23 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
     living: bool = True  # the group's rule lets this side go on
     fence: int | None = None  # grows with every view of a group whose rule lets one side live at most
     without: Domain | None = None  # what was lost
+
+    def owner(self, key: ShareKey, weights: Mapping[Endpoint, float] | None = None) -> Endpoint | None:
+        """The member that owns this key: all who have this view say the same (`groups/shares.py`)."""
+        return owner_of(key, [each.endpoint for each in self.members], weights)
+
+    def share_of(
+        self,
+        keys: Iterable[ShareKey],
+        *,
+        of: Endpoint | None = None,
+        weights: Mapping[Endpoint, float] | None = None,
+    ) -> tuple[ShareKey, ...]:
+        """What we own of these keys; or another member."""
+        members = [each.endpoint for each in self.members]
+        if of is None and self.rank is not None:
+            of = members[self.rank]
+        return () if of is None else share_of(of, keys, members, weights)
 
     def __str__(self) -> str:
         return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
@@ -143,6 +162,22 @@ class StateAsked(Struct, frozen=True):
     give: Callable[[bytes], Awaitable[None]]  # sends it; in several pieces, if it is called several times
 
 
+class Gone(Struct, frozen=True):
+    """A member that left the group, or crashed, before it answered."""
+
+    endpoint: Endpoint
+
+
+class CallAsked(Struct, frozen=True):
+    """A member calls the group: ``await call.answer(b"...")``, now or later. One's own calls come too; they
+    wait for no answer of one's own."""
+
+    sender: Endpoint
+    body: bytes
+    position: int
+    answer: Callable[[bytes], Awaitable[None]]
+
+
 Change = View | Joined | Left | Without | Only | Gap
 
 
@@ -171,13 +206,16 @@ class Messages(Struct, frozen=True, gc=False):
     first: int  # the number of the first
     bodies: list[bytes]
     sent_at: float  # when the sender handed them over
+    position: int = 0  # of the first, in a group with delivery="atomic"; else 0
 
     def __len__(self) -> int:
         return len(self.bodies)
 
     def __iter__(self) -> Iterator[Message]:
-        for number, body in enumerate(self.bodies, self.first):
-            yield Message(self.sender, body, number, self.sent_at)
+        position = self.position
+        for nth, body in enumerate(self.bodies):
+            place = position + nth if position else 0
+            yield Message(self.sender, body, self.first + nth, self.sent_at, place)
 
 
 Item = Change | Message
@@ -186,7 +224,7 @@ Item = Change | Message
 AgreedItem = View | Blocked | Moved
 """What iterating over a group of agreed membership gives."""
 
-AtomicItem = View | Blocked | Message | StateAsked
+AtomicItem = View | Blocked | Message | CallAsked | StateAsked
 """What iterating over a group with ``delivery="atomic"`` gives, in one order for all members."""
 
 GroupItem = Change | Message | Messages | Blocked | Moved

@@ -17,17 +17,16 @@ from rostra.core.effects import Effect, Event
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError, StoreFailed, TooLarge
 from rostra.names import Endpoint, Group
+from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
 from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
-from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import Denied, Open, Register, Unregister, denied
+from rostra.protocols.relaxed.requests import Denied, denied
 from rostra.runtime.arenas import Arenas
-from rostra.runtime.store import size_on_disk
 from rostra.transport.connection import Connection
 from rostra.wire import Mapped, ProgramHello, ProgramWelcome, Returned
 
@@ -99,8 +98,9 @@ class ProgramConnection:
     # What is said in groups
 
     def deliver(self, number: int, group: Group, item: Item) -> None:
-        if type(item) is Delivered:
-            lent = self._arenas.lend(self, number, group, item.stream, item.run)
+        if type(item) is Delivered or type(item) is OrderedRun:
+            position = item.position if type(item) is OrderedRun else 0
+            lent = self._arenas.lend(self, number, group, item.stream, item.run, position)
             if lent is not None:
                 self.say_in_order(lent)
                 return
@@ -161,8 +161,9 @@ class Programs:
         config = FrontConfig(limits=world.agents)
         self.front = make(self, hosted.path, config, world.links.detect, os.geteuid())
         self.arenas = Arenas(self, process.arena_bytes if hosted.is_agent else 0)
-        # The three that the node orders thousands of times a second.
+        # Those that the node orders thousands of times a second.
         self.tell, self.answer, self.deliver = self.front.tell, self.front.answer, self.front.deliver
+        self.deliver_all = self.front.deliver_all
 
     def welcome(
         self, hello: ProgramHello, connection: Connection, *, administers: bool = True
@@ -231,29 +232,15 @@ class Programs:
     def in_next_turn(self, work: Callable[[], None]) -> None:
         self.process.loop.call_soon(work)
 
-    def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
+    def reserve_number(self) -> Denied | None:
         agent, store = self.stack.find(AGENT), self.hosted.store
         try:
-            if not isinstance(request, Open):
-                if (service := agent or self.stack.find(SERVER)) is not None:
-                    known = service.registry.record(request.group.scope)
-                    names = (request.group.name, *(known.names if known is not None else ()))
-                    store.make_room(size_on_disk(names))
-            elif agent is not None:
-                self._reserve(agent.next_number)
+            if agent is not None:
+                store.reserve_above(agent.next_number)
         except StoreFailed as error:
-            self.process.no_room(self.hosted, type(request).__name__.lower(), error)
-            return denied(error)
-        return None
-
-    def _reserve(self, number: int) -> None:
-        """On disk before the number is used: no later life may hand it out again."""
-        try:
-            self.hosted.store.reserve_above(number)
-        except StoreFailed as error:
-            if not self.hosted.store.has_reserved(number):
-                raise
             self.process.no_room(self.hosted, "numbers", error)
+            return None if agent is not None and store.has_reserved(agent.next_number) else denied(error)
+        return None
 
     def entered(self, group: Group) -> None:
         self.process.data.entered(group)

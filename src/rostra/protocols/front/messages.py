@@ -19,8 +19,9 @@ from rostra.names import Group
 from rostra.names.checks import Moment, Natural
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice, AnySetRequest, JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
 from rostra.protocols.relaxed.requests import AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
@@ -30,8 +31,21 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyRequest = AnyResolveRequest | Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
-AnyAnswer = AnyResolveAnswer | GroupPresented
+AnyRequest = (
+    AnyResolveRequest
+    | Enter
+    | Exit
+    | JoinAgreed
+    | LeaveAgreed
+    | GroupCall
+    | JoinLed
+    | LeaveLed
+    | AnySetRequest
+    | JoinOrdered
+    | LeaveOrdered
+)
+AnyAnswer = AnyResolveAnswer | GroupPresented | AnySetAnswer
+AnyTold = AnyNotice | AnySetNotice
 
 
 class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -72,7 +86,7 @@ class Told(ProgramItem, frozen=True, tag=2):
     """One notice, for these of the program's endpoints."""
 
     endpoints: tuple[int, ...]
-    notice: AnyNotice
+    notice: AnyTold
 
 
 class Ping(ProgramFrame, frozen=True, tag=5):

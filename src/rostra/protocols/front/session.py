@@ -15,7 +15,7 @@ unread, its members are paused, and in the end the senders are blocked (X-090).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never, get_args
 
 from msgspec import Struct
 
@@ -23,6 +23,8 @@ from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.events import OrderSubmitted
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -41,7 +43,15 @@ from rostra.protocols.front.messages import (
 )
 from rostra.protocols.front.port import Hold, ProgramLink
 from rostra.protocols.front.shares import User
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import (
+    AnySetNotice,
+    AnySetRequest,
+    CreateSet,
+    JoinLed,
+    LeaveLed,
+    OpenSequence,
+    SequenceMessage,
+)
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
@@ -79,16 +89,36 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed)
+_NEW_WORK: Final = (
+    Open,
+    Join,
+    Watch,
+    SetOnline,
+    Enter,
+    JoinAgreed,
+    JoinLed,
+    CreateSet,
+    OpenSequence,
+    JoinOrdered,
+)
 """What an agent that is shutting down refuses."""
-
-_STORED: Final = (Open, Register, Unregister)
-"""What is answered only when the disk has it."""
 
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed)
+_SPOKEN: Final = (
+    Enter,
+    Exit,
+    JoinAgreed,
+    LeaveAgreed,
+    JoinLed,
+    LeaveLed,
+    JoinOrdered,
+    LeaveOrdered,
+    *get_args(AnySetRequest),
+)
+
+_SET_NOTICES: Final = tuple([each for each in get_args(AnySetNotice) if each is not SequenceMessage])
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -148,6 +178,7 @@ class ProgramSession:
         "_asked",
         "_items",
         "_later",
+        "_ordered",
         "_port",
         "_queued",
         "_reader",
@@ -198,6 +229,7 @@ class ProgramSession:
         self._answers = 0  # records in items that are answers
         self._reader: ReaderState = _KEEPS_UP
         self._unread: dict[tuple[Endpoint, Group], bool] = {}  # where it speaks: has it enough unread?
+        self._ordered: set[tuple[Endpoint, Group]] = set()  # where messages have one order
 
     # To the program
 
@@ -275,7 +307,7 @@ class ProgramSession:
         for number in numbers:
             endpoint = self.endpoints[number]
             missed = all_missed.setdefault(endpoint, Missed())
-            if type(notice) is Message:
+            if type(notice) is Message or type(notice) is SequenceMessage:
                 missed.messages += 1
             elif type(notice) is Changed or type(notice) is Snapshot:
                 # What this watcher still knows is what came before the first that it missed.
@@ -307,7 +339,7 @@ class ProgramSession:
         front = self.front
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
-            if taken == items_max or self._answers > records_max:
+            if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
                 self._put_off([item, *items])
                 self._port.in_next_turn(self.go_on)
                 return
@@ -418,7 +450,7 @@ class ProgramSession:
         if not self.administers and isinstance(request, _ADMINISTRATION):
             self.answer(token, front.no_administration())
             return
-        if isinstance(request, _STORED) and (refusal := self._port.no_room_for(request)) is not None:
+        if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
             return
         if type(request) is Open:
@@ -445,7 +477,9 @@ class ProgramSession:
             front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
         elif type(request) is JoinAgreed:
             front.join_agreed(self, token, endpoint, request, is_new=is_new)
-        elif type(request) is LeaveAgreed:
+        elif type(request) is JoinOrdered:
+            front.join_ordered(self, token, endpoint, request, is_new=is_new)
+        elif type(request) is LeaveAgreed or type(request) is LeaveOrdered:
             front.leave_agreed(self, token, endpoint, request)
         elif type(request) is Join and (refusal := front.is_spoken_in(request.group)) is not None:
             front.settled(self, endpoint, request, refusal, is_new=is_new)
@@ -496,8 +530,13 @@ class ProgramSession:
         if self._reader.is_full:
             self._port.step_soon(Paused(endpoint, group))
 
+    def speaks_in_order(self, endpoint: Endpoint, group: Group) -> None:
+        self._ordered.add((endpoint, group))
+        self.link.enters()
+
     def parted(self, endpoint: Endpoint, group: Group) -> None:
         self._unread.pop((endpoint, group), None)
+        self._ordered.discard((endpoint, group))
         self.link.left(group)
 
     def moved(self, endpoint: Endpoint, group: Group, to: Group) -> None:
@@ -513,7 +552,8 @@ class ProgramSession:
             # It has left meanwhile, or was closed by us: what it says now is said to nobody.
             self._port.count("ignored", "not in the group")
             return
-        self._port.step(Submitted(endpoint, submit.group, submit.count, submit.block, submit.at))
+        kind = OrderSubmitted if (endpoint, submit.group) in self._ordered else Submitted
+        self._port.step(kind(endpoint, submit.group, submit.count, submit.block, submit.at))
 
     def _reads(self, number: int, group: Group, more: bool) -> None:
         endpoint = self.endpoints.get(number)
@@ -577,6 +617,7 @@ HOLDS: Final[dict[type, str]] = {
     Enter: "in",
     JoinAgreed: "in",
     JoinLed: "in",
+    JoinOrdered: "in",
     Watch: "watches",
     WatchLife: "lives",
 }
@@ -585,6 +626,7 @@ GIVES_BACK: Final[dict[type, str]] = {
     Exit: "in",
     LeaveAgreed: "in",
     LeaveLed: "in",
+    LeaveOrdered: "in",
     Unwatch: "watches",
     UnwatchLife: "lives",
 }
@@ -597,7 +639,7 @@ def holding(request: Any) -> Holding:
     return HOLDS.get(kind) or GIVES_BACK[kind], about
 
 
-_NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
+_NEVER_DROPPED: Final = (Gap, Life, NotDelivered, *_SET_NOTICES)
 """Small, rare, and not to be had again by asking."""
 
 _LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed})

@@ -20,7 +20,7 @@ none until another is elected, and the group would look empty.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from rostra.core.effects import (
     Answer,
@@ -43,9 +43,10 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
-from rostra.groups.kinds import DeliveryKind
+from rostra.groups.kinds import LED, DeliveryKind
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.fifo.events import LIST_KEEPER, SpeakerCame, SpeakerWent
 from rostra.protocols.led.circuits import Circuits, patient
 from rostra.protocols.led.config import (
     LETTER_BYTES_MAX,
@@ -68,11 +69,12 @@ from rostra.protocols.led.core import (
     TreeCore,
     TreeReceived,
     WantCircuit,
-    spread,
 )
+from rostra.protocols.led.following import LedFollows, is_speaker
 from rostra.protocols.led.lists import LedLists
 from rostra.protocols.led.messages import (
     AnyLetter,
+    AnyTreeMessage,
     Assert,
     AssertReply,
     CarriedLetter,
@@ -87,25 +89,38 @@ from rostra.protocols.led.messages import (
     NotRegistrar,
     RegistrarsAsked,
     RegistrarsTold,
+    SequenceData,
+    SequenceDone,
+    SequenceReplied,
+    SequenceTaken,
     SetReleased,
+    TransientMessage,
     decode_letter,
     encode_letter,
 )
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import (
+    AnySetRequest,
+    ChangeSet,
+    CreateSet,
+    DestroySet,
+    JoinLed,
+    LeaveLed,
+    ResolveSet,
+)
+from rostra.protocols.led.resolving import LedResolves
+from rostra.protocols.led.sequences import Sequences
 from rostra.protocols.led.state import AgentId, Attach, Child, TreeState
 from rostra.protocols.led.stays import (
-    LED,
-    LedFollow,
     LedSet,
     LedStay,
     has_stay,
     led_member,
-    listed,
     local_name,
     names_led,
 )
+from rostra.protocols.led.transient import TransientSets
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.local import AGENT, LocalServer
@@ -120,15 +135,15 @@ from rostra.protocols.relaxed.requests import (
     Left,
     Only,
     PutOut,
+    Resolve,
     Without,
     denied,
 )
 
-LED_AGENT: Final = ServiceName["LedAgent"]("led agent")
+LED_AGENT: Final = ServiceName["LedAgent"](LIST_KEEPER)
 
 TICK: Final[TimerKey] = ("led", "tick")
 CALM: Final[TimerKey] = ("led", "calm")
-AGAIN: Final = "again"
 
 FIRST_TOKEN: Final = -(1 << 61)
 """Our own questions to other services have tokens below this, and above those of agreed membership."""
@@ -137,7 +152,7 @@ FIRST_TOKEN: Final = -(1 << 61)
 class LedAgent(Service):
     name = LED_AGENT
     takes = (
-        *(JoinLed, LeaveLed, Close, EndpointGone),
+        *(JoinLed, LeaveLed, Close, EndpointGone, Resolve, *get_args(AnySetRequest)),
         *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
@@ -149,7 +164,10 @@ class LedAgent(Service):
         self.config = config or LedConfig()
         self.trees: dict[Group, TreeCore] = {}
         self.sets: dict[Group, LedSet] = {}
-        self.follows: dict[Group, LedFollow] = {}
+        self.following = LedFollows(self)
+        self.resolving = LedResolves(self)
+        self.transient = TransientSets(self)
+        self.sequences = Sequences(self)
         self.queries = ListQueries(self.config)
         self.lists = LedLists(self.me, self.config)
         self.registrar = Registrar(self.config)
@@ -160,20 +178,22 @@ class LedAgent(Service):
         self._told: dict[Domain, AgentId] = {}
         self._asked = False  # for registrars, on this link
         self._floor = 0  # of numbers of sets that we forgot
-        self._asked_lists = 0
         self._token = FIRST_TOKEN
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._ticking = False
         self._calming = False
         self._now: Instant = 0.0
-        self._out: list[Effect] = []
+        self.out: list[Effect] = []
 
     @property
-    def _agent(self) -> LocalServer:
+    def directory(self) -> LocalServer:
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
+        if type(event) is Asked and type(event.request) is Resolve:
+            self.resolving.remember(event.token, event.request)
+            return []
         out = self._begin(now)
         match event:
             case Asked(me, token, JoinLed() as join):
@@ -181,9 +201,20 @@ class LedAgent(Service):
                     self._join(me, token, join)
                 except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
                     out.append(Answer(token, denied(refusal)))
+            case Asked(me, token, request) if isinstance(request, AnySetRequest):
+                try:
+                    self._asked_of_set(me, token, request)
+                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                    out.append(Answer(token, denied(refusal)))
             case Asked(me, token, LeaveLed(group)):
+                self.transient.leave(me, group)
                 self._leave(me, group, gone=False)
                 out.append(Answer(token, Done()))
+            case SpeakerCame(me, group, meta):
+                self.sets.setdefault(group, LedSet()).members[me] = LedStay(False, meta, speaks=True)
+                self._tree_step(group, MemberCame(LocalMember(local_name(me), meta)))
+            case SpeakerWent(me, group):
+                self._leave(me, group, gone=True)
             case Asked(me) | EndpointGone(me):  # to close it
                 self._gone(me)
             case Received(sender, message):
@@ -224,42 +255,50 @@ class LedAgent(Service):
     def _concerns(self, effect: Effect) -> bool:
         if type(effect) is Answer:
             result = effect.result
-            return effect.token in self._own or (type(result) is Absolute and names_led(result.members))
+            if effect.token in self._own:
+                return True
+            if effect.token in self.resolving.names:
+                return True
+            return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
             notice = effect.notice
             if type(notice) in (Only, Without):
-                return bool(self.follows)
+                return bool(self.following.groups)
             group = getattr(notice, "group", None)
-            return group in self.follows or group in self.sets or names_led(getattr(notice, "members", ()))
+            return (
+                group in self.following.groups
+                or group in self.sets
+                or names_led(getattr(notice, "members", ()))
+            )
         return False
 
     def _begin(self, now: Instant) -> list[Effect]:
-        self._now, self._out = now, []
-        return self._out
+        self._now, self.out = now, []
+        return self.out
 
     def _end(self) -> list[Effect]:
         while self._letters:
             self._letter(*self._letters.popleft())
         ticks = bool(self.circuits.links)
         if ticks and not self._ticking:
-            self._out.append(SetTimer(TICK, self.circuits.config.tick_s))
+            self.out.append(SetTimer(TICK, self.circuits.config.tick_s))
         elif self._ticking and not ticks:
-            self._out.append(CancelTimer(TICK))
+            self.out.append(CancelTimer(TICK))
         self._ticking = ticks
-        out, self._out = self._out, []
+        out, self.out = self.out, []
         return out
 
     # Joining
 
     def _join(self, me: Endpoint, token: int, join: JoinLed) -> None:
         group = join.group
-        if me not in self._agent.endpoints:
+        if me not in self.directory.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
-        self._agent.check_may_join(group)
+        self.directory.check_may_join(group)
         if join.delivery is not DeliveryKind.NONE:
             raise NotAvailable(
                 f'membership="led" with delivery="{join.delivery.value}" comes with a later version',
-                fix='until then: delivery="none"',
+                fix='enter it for delivery="fifo"; without delivery: delivery="none"',
             )
         if len(join.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(join.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
@@ -289,7 +328,7 @@ class LedAgent(Service):
         assert claimer is not None, "a claim for nobody"
         if isinstance(result, Denied):
             waiting, known.waiting = known.waiting, []
-            self._out += [Answer(asked.token, result) for asked in waiting]
+            self.out += [Answer(asked.token, result) for asked in waiting]
             self._forget_if_empty(group)
         elif any(asked.endpoint == claimer for asked in known.waiting):
             known.signpost = claimer
@@ -305,15 +344,26 @@ class LedAgent(Service):
 
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
-        known.members[me] = LedStay(join.online, join.meta)
+        known.members[me] = LedStay(join.online, join.meta, join.closed)
         self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta)))
-        self._out.append(Answer(asked.token, Done()))
+        self.out.append(Answer(asked.token, Done()))
         if join.online:
-            self._follow(join.group, (me,))
+            self.following.follow(join.group, (me,))
+
+    def _asked_of_set(self, me: Endpoint, token: int, request: AnySetRequest) -> None:
+        match request:
+            case CreateSet() | ChangeSet() | DestroySet():
+                self.transient.asked(me, token, request)
+            case ResolveSet(group):
+                self.resolving.resolve_set(token, group)
+            case _:
+                self.sequences.asked(me, token, request)
 
     # Leaving
 
     def _gone(self, me: Endpoint) -> None:
+        self.transient.gone(me)
+        self.sequences.gone(me)
         for group in [group for group, known in self.sets.items() if has_stay(known, me)]:
             self._leave(me, group, gone=True)
 
@@ -325,7 +375,7 @@ class LedAgent(Service):
         known.waiting = [asked for asked in known.waiting if asked.endpoint != me]
         if early and not gone:
             left = denied(Refused(f"{me} left {group} before it was in", fix="join it again"))
-            self._out += [Answer(asked.token, left) for asked in early]
+            self.out += [Answer(asked.token, left) for asked in early]
         if known.claimer == me and gone:  # its claim is not answered any more
             self._own.pop(known.claiming or 0, None)
             known.claimer = known.claiming = None
@@ -351,9 +401,9 @@ class LedAgent(Service):
         known = self.sets.pop(group)
         for me in sorted(known.members):
             if me != known.signpost:
-                self._out.append(Tell((me,), notice))
+                self.out.append(Tell((me,), notice))
             self._tree_step(group, MemberWent(local_name(me)))
-        self._out += [Answer(asked.token, notice.refusal) for asked in known.waiting]
+        self.out += [Answer(asked.token, notice.refusal) for asked in known.waiting]
 
     def _forget_if_empty(self, group: Group) -> None:
         known = self.sets.get(group)
@@ -369,7 +419,7 @@ class LedAgent(Service):
             elif type(effect) is Tell:
                 self._noticed(effect)
             else:
-                self._out.append(effect)
+                self.out.append(effect)
 
     def _call(self, name: ServiceName[Any], event: Event) -> None:
         self._sift(self.stack.call(self._now, self, name, event))
@@ -381,44 +431,67 @@ class LedAgent(Service):
             known = self.sets.get(group)
             if known is not None and known.claiming == answer.token:
                 self._claimed(group, known, result)
-        elif type(result) is Absolute and names_led(result.members):
-            self._resolve(answer.token, result)
+        elif type(result) is Absolute and answer.token >= 0 and names_led(result.members):
+            self.resolving.resolve(answer.token, result)
+        elif answer.token in self.resolving.names:
+            self.resolving.answered(answer)
         else:
-            self._out.append(answer)
+            self.out.append(answer)
 
     def _noticed(self, tell: Tell) -> None:
         notice = tell.notice
+        if (speakers := self._speakers(tell)) is not None:
+            self.out.append(speakers)
+            if len(speakers.endpoints) == len(tell.endpoints):
+                return
+            others = tuple([each for each in tell.endpoints if each not in speakers.endpoints])
+            tell = Tell(others, notice)
         match notice:
             case PutOut(group=group) if group in self.sets and self.sets[group].signpost in tell.endpoints:
-                self._out.append(tell)
+                self.out.append(tell)
                 self._put_out(group, notice)
             case Absolute(group=group, members=members) if names_led(members):
-                self._follow(group, tell.endpoints, host_of(led_member(members).endpoint))
+                self.following.follow(group, tell.endpoints, led_member(members))
             case Absolute(group=group) if group in self.trees:
-                self._follow(group, tell.endpoints)
-            case Absolute(group=group) if group in self.follows:
-                self._end_follow(group)
-                self._out.append(tell)
+                self.following.follow(group, tell.endpoints)
+            case Absolute(group=group) if group in self.following.groups:
+                self.following.end(group)
+                self.out.append(tell)
             case Joined(group=group, members=members) if names_led(members):
-                self._follow(group, (), host_of(led_member(members).endpoint))
-            case Joined(group=group) if group in self.follows:
+                self.following.follow(group, (), led_member(members))
+            case Joined(group=group) if group in self.following.groups:
                 pass
-            case Left(group=group, endpoint=endpoint) if group in self.follows:
-                self._doubt(group, host_of(endpoint))
+            case Left(group=group, endpoint=endpoint) if group in self.following.groups:
+                self.following.doubt(group, host_of(endpoint))
             case Only() | Without():
-                self._out.append(tell)
-                for group in list(self.follows):
-                    self.follows[group].members = None  # programs have dropped some of them by themselves
-                    self._doubt(group, None)
+                self.out.append(tell)
+                self.following.doubt_all()
             case _:
-                self._out.append(tell)
+                self.out.append(tell)
+
+    def _speakers(self, tell: Tell) -> Tell | None:
+        """Members that speak follow the directory: their streams hang on it. What is for them of this."""
+        notice = tell.notice
+        group = getattr(notice, "group", None)
+        table = None if group is None else self.directory.groups.get(group)
+        if type(notice) is PutOut:
+            known = self.sets.get(notice.group)
+            heard = [each for each in tell.endpoints if known and each in known.members]
+            heard = [each for each in heard if known and known.members[each].speaks]
+            for each in heard:
+                self._leave(each, notice.group, gone=True)
+        elif table is None or type(notice) not in (Absolute, Joined, Left):
+            return None
+        else:
+            heard = [each for each in tell.endpoints if is_speaker(table, each)]
+        return Tell(tuple(heard), notice) if heard else None
 
     # Registrars
 
     def _ask_registrars(self) -> None:
-        if self.up and not self._asked and (self.trees or self.queries.open or self.follows):
+        if self.up and not self._asked and (self.trees or self.queries.open or self.following.groups):
             self._asked = True
-            self._out.append(Send(self._server, RegistrarsAsked()))
+            self.out.append(Send(self._server, RegistrarsAsked()))
 
     def _candidate(self, scope: Domain) -> AgentId | None:
         return self._told.get(scope) if self.up and scope != self.host else self.me
@@ -440,9 +513,9 @@ class LedAgent(Service):
             else:
                 wait = True
         if wait and not self._calming:
-            self._out.append(SetTimer(CALM, self.config.calm_s))
+            self.out.append(SetTimer(CALM, self.config.calm_s))
         elif self._calming and not wait:
-            self._out.append(CancelTimer(CALM))
+            self.out.append(CancelTimer(CALM))
         self._calming = wait
 
     def _look_for_registrar(self, scope: Domain) -> None:
@@ -463,7 +536,7 @@ class LedAgent(Service):
 
     def _turn_to(self, scope: Domain, new: AgentId) -> None:
         if self.registrars.get(scope) == self.me:
-            self._out += self.registrar.drop(frozenset([scope]))
+            self.out += self.registrar.drop(frozenset([scope]))
         self.registrars[scope] = new
         for group in [group for group in self.trees if group.scope == scope]:
             self._tree_step(group, RegistrarChanged())
@@ -483,7 +556,22 @@ class LedAgent(Service):
         if tree.record is None:
             self.trees.pop(group, None)
         self._perform(effects)
-        self._with(lambda out: self.lists.changed(group, self.trees.get(group), out))
+        self.lists_changed(group)
+
+    def lists_changed(self, group: Group) -> None:
+        known = self.transient.owned.get(group) or self.trees.get(group)
+        self.with_(lambda out: self.lists.changed(group, known, out))
+
+    def send_tree(self, peer: Domain, message: AnyTreeMessage) -> None:
+        """On the circuit to this agent, if it is up; or to ourselves."""
+        if peer == self.host:
+            assert isinstance(message, TransientMessage), "an agent is not its own parent"
+            self.transient.received(peer, message)
+        else:
+            self.circuits.send(self._now, peer, message, self._post_packet, self._circuit)
+
+    def want_circuit(self, peer: Domain) -> None:
+        self.circuits.want(self._now, peer, self._post_packet)
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -491,34 +579,42 @@ class LedAgent(Service):
                 case PostLetter(None, letter):
                     registrar = self.registrars.get(letter.group.scope) or self._candidate(letter.group.scope)
                     if registrar is None:
-                        self._out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
+                        self.out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
                     else:
-                        self._post(registrar.path, letter)
+                        self.post(registrar.path, letter)
                 case PostLetter(to, letter) if to is not None:
-                    self._post(to, letter)
+                    self.post(to, letter)
                 case SendTree(peer, message):
-                    self.circuits.send(self._now, peer, message, self._post_packet, self._circuit)
+                    self.send_tree(peer, message)
                 case WantCircuit(peer):
-                    self.circuits.want(self._now, peer, self._post_packet)
+                    self.want_circuit(peer)
                 case _:
-                    self._out.append(effect)
+                    self.out.append(effect)
 
     def _circuit(self, peer: Domain, event: Event) -> None:
         match event:
             case CircuitUp() | CircuitDown():
                 for group in list(self.trees):
                     self._tree_step(group, event)
+                if isinstance(event, CircuitUp):
+                    self.transient.circuit_up(peer)
+                    self.sequences.circuit_up(peer)
+                else:
+                    self.transient.circuit_down(peer)
+                    self.sequences.circuit_down(peer)
             case TreeReceived(_, message):
                 scope = message.group.scope
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
-                    self._out.append(Ignored(type(message).__name__, "out of scope"))
+                    self.out.append(Ignored(type(message).__name__, "out of scope"))
+                elif isinstance(message, TransientMessage):
+                    self.transient.received(peer, message)
                 else:
                     self._tree_step(message.group, event)
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
-        needed: set[Domain] = set()
+        needed = self.transient.needed() | self.sequences.needed()
         for tree in self.trees.values():
             record = tree.record
             assert record is not None, "a set without a record"
@@ -534,7 +630,7 @@ class LedAgent(Service):
 
     # Letters
 
-    def _post(self, to: Domain, letter: Datagram) -> None:
+    def post(self, to: Domain, letter: Datagram) -> None:
         if to == self.host:
             self._letters.append((to, letter))
         else:
@@ -545,24 +641,24 @@ class LedAgent(Service):
 
     def _post_letter(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
-            self._out.append(Ignored(type(letter).__name__, "next hop is down"))
+            self.out.append(Ignored(type(letter).__name__, "next hop is down"))
             return
         body = encode_letter(letter)
         if len(body) > LETTER_BYTES_MAX:
-            self._out.append(Ignored(type(letter).__name__, "too large"))
+            self.out.append(Ignored(type(letter).__name__, "too large"))
         else:
-            self._out.append(Send(self._server, CarriedLetter(self.host, to, body)))
+            self.out.append(Send(self._server, CarriedLetter(self.host, to, body)))
 
     def _arrived(self, carried: CarriedLetter) -> None:
         if carried.to != self.host or carried.source == self.host:
-            self._out.append(Ignored("CarriedLetter", "not here"))
+            self.out.append(Ignored("CarriedLetter", "not here"))
             return
         letter = decode_letter(carried.body)
         match letter:
             case None:
-                self._out.append(Ignored("CarriedLetter", "not a letter"))
+                self.out.append(Ignored("CarriedLetter", "not a letter"))
             case Hello() | Data() | Beat() | Bye():
-                self._out += self.circuits.arrived(
+                self.out += self.circuits.arrived(
                     self._now, carried.source, letter, self._post_packet, self._circuit
                 )
             case _:
@@ -574,7 +670,7 @@ class LedAgent(Service):
         registrar = self.registrars.get(group.scope) or self._candidate(group.scope)
         from_registrar = registrar is not None and registrar.path == sender
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
-            self._out.append(Ignored(type(letter).__name__, "out of scope"))
+            self.out.append(Ignored(type(letter).__name__, "out of scope"))
             return
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():
@@ -582,34 +678,43 @@ class LedAgent(Service):
                     self._perform(self.registrar.step(self._now, sender, letter))
                 else:
                     believed = None if registrar is None else registrar.path
-                    self._post(sender, NotRegistrar(group, letter.number, believed))
+                    self.post(sender, NotRegistrar(group, letter.number, believed))
             case AssertReply() | LeaderTold() if not from_registrar:
-                self._out.append(Ignored(type(letter).__name__, "not the registrar"))
+                self.out.append(Ignored(type(letter).__name__, "not the registrar"))
             case AssertReply(number=number, leader=leader):
                 if inside(group.scope, leader):
                     self._tree_step(group, LeaderNamed(number, leader))
                 else:
-                    self._out.append(Ignored("AssertReply", "out of scope"))
+                    self.out.append(Ignored("AssertReply", "out of scope"))
             case LeaderTold():
-                self._with(lambda out: self.queries.leader_told(letter, out))
+                self.with_(lambda out: self.queries.leader_told(letter, out))
             case NotRegistrar():
-                self._out.append(Ignored("NotRegistrar", "asked again later"))
+                self.out.append(Ignored("NotRegistrar", "asked again later"))
             case LeaderProbe(number=number):
                 tree = self.trees.get(group)
-                self._post(sender, LeaderProbed(group, number, tree is not None and tree.leads))
+                self.post(sender, LeaderProbed(group, number, tree is not None and tree.leads))
             case ListAsked():
-                self._with(lambda out: self.lists.asked(sender, letter, self.trees.get(group), out))
+                known = self.transient.owned.get(group) or self.trees.get(group)
+                self.with_(lambda out: self.lists.asked(sender, letter, known, out))
+            case SequenceData():
+                self.sequences.data(sender, letter)
+            case SequenceTaken():
+                self.sequences.taken(sender, letter)
+            case SequenceReplied():
+                self.sequences.replied(sender, letter)
+            case SequenceDone():
+                self.sequences.done(sender, letter)
             case ListTold():
-                self._with(lambda out: self.queries.list_told(sender, letter, out))
+                self.with_(lambda out: self.queries.list_told(sender, letter, out))
 
     # Questions
 
-    def _with(self, work: Callable[[list[Effect]], object]) -> None:
+    def with_(self, work: Callable[[list[Effect]], object]) -> None:
         effects: list[Effect] = []
         work(effects)
         self._perform(effects)
 
-    def _ask(self, query: ListQuery) -> int | None:
+    def ask(self, query: ListQuery) -> int | None:
         if len(self.queries.open) >= QUERIES_MAX:
             query.hear(ListResult(QueryEnding.UNAVAILABLE))
             return None
@@ -623,94 +728,6 @@ class LedAgent(Service):
         self._perform(effects)
         return number
 
-    def _resolve(self, token: int, found: Absolute) -> None:
-        """The directory has signposts: go on to the leader's list."""
-        group = found.group
-
-        def hear(result: ListResult) -> None:
-            if result.ending is QueryEnding.UNAVAILABLE:
-                gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
-                self._out.append(Answer(token, denied(gone)))
-            else:
-                members = listed(result.entries or ())
-                self._out.append(Answer(token, Absolute(group, members, found.isolated)))
-
-        hosts = sorted({host_of(member.endpoint) for member in found.members})
-        self._asked_lists += 1
-        first = hosts[int(spread(self.me, self._asked_lists) * len(hosts))]
-        self._ask(ListQuery(group, hear, first=first, expected=True))
-
-    # Following
-
-    def _follow(self, group: Group, told: tuple[Endpoint, ...], signpost: Domain | None = None) -> None:
-        follow = self.follows.setdefault(group, LedFollow())
-        follow.signpost = signpost or follow.signpost
-        if told and follow.members is not None:
-            self._out.append(Tell(told, Absolute(group, follow.members)))
-        self._ask_follow(group, follow)
-
-    def _followers(self, group: Group) -> tuple[Endpoint, ...]:
-        table, known = self._agent.groups.get(group), self.sets.get(group)
-        watchers = () if table is None else table.followers()
-        online = () if known is None else [me for me, stay in known.members.items() if stay.online]
-        return tuple(sorted({*watchers, *online}))
-
-    def _ask_follow(self, group: Group, follow: LedFollow) -> None:
-        if follow.query is not None:
-            return
-
-        def hear(result: ListResult) -> None:
-            if self.follows.get(group) is follow:
-                self._follow_told(group, follow, result)
-
-        follow.query = 0  # while we ask: the answer may come at once
-        query = ListQuery(group, hear, follow.known, follow.signpost, expected=follow.signpost is not None)
-        number = self._ask(query)
-        if follow.query == 0:
-            follow.query = number
-
-    def _follow_told(self, group: Group, follow: LedFollow, result: ListResult) -> None:
-        follow.query = None
-        followers = self._followers(group)
-        if not followers:
-            self._end_follow(group)
-            return
-        if result.ending is QueryEnding.UNAVAILABLE:
-            follow.known = None
-            self._out.append(SetTimer(("led", AGAIN, group.name, group.scope), self.config.assert_s))
-            return
-        follow.known = None
-        if result.ending is QueryEnding.LIST:
-            assert result.leader is not None, "a list of no leader"
-            follow.known = (result.leader, result.life, result.version)
-        if result.entries is not None or result.ending is QueryEnding.NONE:
-            members = listed(result.entries or ())
-            if members != follow.members:
-                follow.members = members
-                self._out.append(Tell(followers, Absolute(group, members)))
-        if result.ending is QueryEnding.NONE:
-            self._end_follow(group)
-        else:
-            self._ask_follow(group, follow)
-
-    def _doubt(self, group: Group, host: Domain | None) -> None:
-        """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
-        follow = self.follows[group]
-        if host is None or (follow.known is not None and follow.known[0] == host):
-            follow.known = None
-            if host is None or follow.signpost == host:
-                follow.signpost = None
-            if follow.query:
-                number, follow.query = follow.query, None
-                self._with(lambda out: self.queries.give_up(number, out))
-            self._out.append(SetTimer(("led", AGAIN, group.name, group.scope), self.config.assert_s))
-
-    def _end_follow(self, group: Group) -> None:
-        follow = self.follows.pop(group)
-        if follow.query:
-            number = follow.query
-            self._with(lambda out: self.queries.give_up(number, out))
-
     # Timers
 
     def _fired(self, timer: TimerKey) -> None:
@@ -721,21 +738,23 @@ class LedAgent(Service):
             case ("led", "calm"):
                 self._calm()
             case ("led", "query", int(number)):
-                self._with(lambda out: self.queries.fired(number, out))
+                self.with_(lambda out: self.queries.fired(number, out))
+            case ("led", "vehicle", str(host)):
+                self.sequences.fired(Domain(host))
             case ("led", "leases") | ("led", "probe", _, _):
                 self._perform(self.registrar.fired(self._now, timer))
             case ("led", "hold", str(name), str(scope)):
-                self._with(lambda out: self.lists.held(Group(name, Domain(scope)), out))
+                self.with_(lambda out: self.lists.held(Group(name, Domain(scope)), out))
             case ("led", "settle", str(name), str(scope)):
-                self._with(lambda out: self.lists.settled(Group(name, Domain(scope)), out))
+                self.with_(lambda out: self.lists.settled(Group(name, Domain(scope)), out))
             case ("led", "again", str(name), str(scope)):
                 group = Group(name, Domain(scope))
-                if group in self.follows:
-                    self._ask_follow(group, self.follows[group])
+                if group in self.following.groups:
+                    self.following.ask(group, self.following.groups[group])
             case ("led", str(what), str(name), str(scope)) if Group(name, Domain(scope)) in self.trees:
                 self._tree_step(Group(name, Domain(scope)), SetTimerFired(what))
             case _:
-                self._out.append(Ignored("TimerFired", "nothing waits for it"))
+                self.out.append(Ignored("TimerFired", "nothing waits for it"))
 
     def _own_token(self, group: Group) -> int:
         self._token -= 1
