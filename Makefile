@@ -60,8 +60,8 @@ picture: $(READY)  ## take docs/images/dashboard.png anew (ARGS="--also DIR": th
 fuzz: $(READY)  ## throw mutated bytes at the wire, and at the cores behind it, for SECONDS=60
 	@$(BIN)/python -m tests.wire.fuzz --seconds $(SECONDS) $(ARGS)
 
-storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
-	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
+storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000 SHAPE=views; goes on where it stopped
+	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 --held .venv/held-storms $(if $(SHAPE),--shape $(SHAPE)) $(ARGS)
 
 explore: $(READY)  ## every order of messages and faults in small worlds: minutes, 700 MB (ARGS="--states 100000")
 	@$(BIN)/rostra sim explore election $(ARGS)
