@@ -24,7 +24,7 @@ from rostra.client.streams import Stream, again
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.groups.attributes import Role, Slow
-from rostra.groups.items import Gap, Message, Resolution
+from rostra.groups.items import Gap, Message, Resolution, SentIn
 from rostra.groups.kinds import DeliveryKind
 from rostra.groups.members import Member
 from rostra.names import (
@@ -416,7 +416,12 @@ class Me:
     ) -> None:
         """Send a message through the servers to these endpoints. Returns when the agent has it."""
         each = (endpoints,) if isinstance(endpoints, str) else tuple(endpoints)
-        order = requests.SendTo(tuple([parse_endpoint(endpoint) for endpoint in each]), data)
+        await self._send_to(tuple([parse_endpoint(endpoint) for endpoint in each]), data, None, deadline_s)
+
+    async def _send_to(
+        self, endpoints: tuple[Endpoint, ...], data: bytes, view: SentIn | None, deadline_s: float | None
+    ) -> None:
+        order = requests.SendTo(endpoints, data, view)
         await within(deadline_s, self._ask(order), "the agent did not take the message")
 
     def messages(self) -> Stream[Message | NotDelivered | Gap]:
@@ -709,9 +714,9 @@ class Me:
 
     def _hear(self, notice: AnyNotice) -> None:
         match notice:
-            case requests.Message(source, data):
+            case requests.Message(source, data, view):
                 if self._mail is not None:
-                    self._mail.put(Message(source, data))
+                    self._mail.put(Message(source, data, view=view))
             case NotDelivered():
                 if self._mail is not None:
                     self._mail.put(notice)
