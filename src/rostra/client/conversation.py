@@ -170,7 +170,7 @@ class Conversation(OneReader):
         """Say this to all members of the group. Returns when the agent has it, or will have it in a moment;
         waits while the group does not keep up."""
         self._check_may_send()
-        payload = _checked(payload)
+        payload = checked(payload)
         size = len(payload)
         while self._room(len(self._outgoing) + 1, size) is False:
             self._flush()
@@ -193,7 +193,7 @@ class Conversation(OneReader):
             most = max(1, min(BLOCK_BYTES // (len(first) + 3), (self._first_credit or 4) // 4))
             chunk = [first, *islice(rest, most - 1)]
             if set(map(type, chunk)) != _BYTES or max(map(len, chunk)) > MESSAGE_BYTES_MAX:
-                chunk = [_checked(payload) for payload in chunk]
+                chunk = [checked(payload) for payload in chunk]
             for block in _blocks(chunk):
                 size = sum(map(len, block))
                 while not self._room(len(block), size):
@@ -481,7 +481,7 @@ class Items:
         return await self._talk._next(self._batch)
 
 
-def _checked(payload: object) -> bytes:
+def checked(payload: object) -> bytes:
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise BadInput(f"{type(payload).__name__} cannot be sent", fix="send bytes: text.encode()")
     payload = bytes(payload)

@@ -181,13 +181,16 @@ class Messages(Struct, frozen=True, gc=False):
     first: int  # the number of the first
     bodies: list[bytes]
     sent_at: float  # when the sender handed them over
+    position: int = 0  # of the first, in a group with delivery="atomic"; else 0
 
     def __len__(self) -> int:
         return len(self.bodies)
 
     def __iter__(self) -> Iterator[Message]:
-        for number, body in enumerate(self.bodies, self.first):
-            yield Message(self.sender, body, number, self.sent_at)
+        position = self.position
+        for nth, body in enumerate(self.bodies):
+            place = position + nth if position else 0
+            yield Message(self.sender, body, self.first + nth, self.sent_at, place)
 
 
 Item = Change | Message

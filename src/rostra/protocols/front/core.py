@@ -29,6 +29,9 @@ from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, paren
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.config import ordered_kind, why_not_ordered
+from rostra.protocols.atomic.events import DeliverAll
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
     ProgramClosed,
@@ -356,10 +359,10 @@ class FrontCore:
             result = Inspected(self.port.inspected(result.document, after))
         elif type(request) is Close and type(result) is Done:
             self._forget(session, endpoint)
-        elif type(request) is JoinAgreed and type(result) is Done:
+        elif type(request) in _JOINS_VIEWS and type(result) is Done:
             session.reads_views(endpoint, request.group)
-        elif (type(request) is JoinAgreed and is_new) or (
-            type(request) is LeaveAgreed and type(result) is Done
+        elif (type(request) in _JOINS_VIEWS and is_new) or (
+            type(request) in _LEAVES_VIEWS and type(result) is Done
         ):
             session.parted(endpoint, request.group)  # otherwise it stays what it was in this group
         session.answer(token, result)
@@ -373,6 +376,8 @@ class FrontCore:
         session.link.deliver(number, deliver.group, item)
         if type(item) is Parted:
             session.parted(deliver.endpoint, deliver.group)
+        elif type(item) is OrderClosed:
+            session.link.left(deliver.group)
         elif type(item) is Excluded or type(item) is GroupTerminated:
             session.parted(deliver.endpoint, deliver.group)
             self._release(session, deliver.endpoint, ("in", deliver.group))
@@ -380,6 +385,14 @@ class FrontCore:
             session.parted(deliver.endpoint, deliver.group)
             session.reads_views(deliver.endpoint, item.to)
             session.moved(deliver.endpoint, deliver.group, item.to)
+
+    def deliver_all(self, deliver: DeliverAll) -> None:
+        """One item for several: the same object, so that the link encodes it once."""
+        group, item, places = deliver.group, deliver.item, self._places
+        for endpoint in deliver.endpoints:
+            place = places.get(endpoint)
+            if place is not None:
+                place[0].link.deliver(place[1], group, item)
 
     def catch_up(self, session: ProgramSession, missed: dict[Endpoint, Missed]) -> None:
         """It reads again: say what it missed, then give every group concerned a new baseline."""
@@ -487,8 +500,33 @@ class FrontCore:
             )
         )
 
+    def join_ordered(
+        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinOrdered, *, is_new: bool
+    ) -> None:
+        kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
+        refusal: RostraError | None = why_not_ordered(kind)
+        if refusal is None and HOST not in self.port.stack:
+            refusal = NotAvailable(
+                f'{self.path} has no delivery="atomic"', fix="connect to the agent of a real host"
+            )
+        if refusal is not None:
+            self.settled(session, endpoint, join, denied(refusal), is_new=is_new)
+            session.answer(token, denied(refusal))
+            return
+        self.port.entered(join.group)
+        if is_new:
+            session.reads_views(endpoint, join.group)
+            session.speaks_in_order(endpoint, join.group)
+        our_token = session.expect(token, endpoint, join, is_new)
+        self.port.step(
+            AgreedJoinAsked(
+                *(endpoint, our_token, join.group, kind, join.create, join.meta),
+                slow=join.slow,
+            )
+        )
+
     def leave_agreed(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed
+        self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
         self.port.step(AgreedLeaveAsked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
@@ -642,6 +680,10 @@ class FrontCore:
                     session.link.abort("it did not answer for too long")
                 case Ignored(_, why):
                     port.count("ignored", why)
+
+
+_JOINS_VIEWS: Final = frozenset({JoinAgreed, JoinOrdered})
+_LEAVES_VIEWS: Final = frozenset({LeaveAgreed, LeaveOrdered})
 
 
 class _Route(NamedTuple):
