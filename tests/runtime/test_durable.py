@@ -88,6 +88,7 @@ class Seat:
                     self.store.persist_ballot(record)
                 else:
                     self.store.persist(record)
+                    self.store.sync()
         return effects
 
 
@@ -161,6 +162,7 @@ class Server:
         for effect in effects:
             if isinstance(effect, Secure):
                 self.store.persist(effect.record)
+                self.store.sync()
         return [effect.message for effect in effects if isinstance(effect, Send)]
 
     def says(self, message: ClaimMessage) -> list[Any]:
