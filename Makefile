@@ -7,6 +7,7 @@ SEEDS   ?= 1000
 HOURS   ?= 1
 KILLS   ?= 20
 STORMS  ?= 20
+ROUNDS  ?= 40
 EVENTS  ?= 1000000 10000000 100000000
 AT      ?= /tmp/month
 RECEIVERS ?= 300 1000 3000 10000
@@ -17,7 +18,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
+.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views live-views led-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +129,9 @@ watchers: $(READY)  ## ten thousand programs that watch through one agent (ARGS=
 
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
+
+live-views: $(READY)  ## real processes that stand still for as long as a bound, cut one way, restart: never two living sides, ROUNDS=40 (ARGS="--seed 7")
+	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) $(ARGS)
 
 led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md
 	@$(BIN)/python -m benchmarks.led_report $(ARGS)
