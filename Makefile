@@ -18,7 +18,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views live-views led-report clean
+.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,7 @@ watchers: $(READY)  ## ten thousand programs that watch through one agent (ARGS=
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
 
+.PHONY: live-views
 live-views: $(READY)  ## real processes that stand still for as long as a bound, cut one way, restart: never two living sides, ROUNDS=40 (ARGS="--seed 7")
 	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) $(ARGS)
 

@@ -531,9 +531,9 @@ class Me(Joins):
 
     def _hear(self, notice: AnyNotice) -> None:
         match notice:
-            case requests.Message(source, data, view):
+            case requests.Message(source, data):
                 if self._mail is not None:
-                    self._mail.put(Message(source, data, view=view))
+                    self._mail.put(Message(source, data, view=notice.view))
             case NotDelivered():
                 if self._mail is not None:
                     self._mail.put(notice)
