@@ -10,8 +10,7 @@ state, under the life that it had; the others see a server that was away for a m
 
 Kept are all sets of a server that has replicas, and of others those with a group whose rule lets one side
 live at most. Not kept: what hosts ask again, what others look after, and groups whose record would exceed
-`RECORD_BYTES_MAX` or its key `KEY_LENGTH_MAX`: these are restored from the hosts, as all are where nothing is
-kept.
+`RECORD_BYTES_MAX` or its key `KEY_LENGTH_MAX`: these are restored from the hosts, as all are where nothing is kept.
 """
 
 from operator import itemgetter
