@@ -14,6 +14,7 @@ from support.fifobench import (
 )
 from support.fifodelegate import FAR, HUJI, MIT, NTU, READER, A, B, inside, sent, sync, with_mit
 
+from rostra.core.effects import SetTimer
 from rostra.groups.attributes import Role
 from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint
@@ -189,6 +190,26 @@ def test_a_leaver_is_kept_until_everybody_has_its_last_message():
     assert A.endpoint in bench.core.relays.running
     bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 4),)))
     bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 4),)))
+    bench.fire("announce")
+    assert A.endpoint not in bench.core.relays.running
+
+
+@pytest.mark.spec("X-006", "X-048")
+def test_a_leaver_is_kept_for_a_lan_that_has_just_asked_for_what_all_others_have():
+    """Talk storm 420125: it got the half of what it was promised."""
+    bench = with_mit()
+    bench.hear("huji.h1", data(A, 1, 4), data(A, 5, 5))
+    bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 5),)))
+    bench.without("mit")
+    bench.joined(MIT, FAR, cause=Cause.MERGE)
+    bench.message(MIT.endpoint, ViewId(G, 30, 1, 1, ((A.endpoint, 5),)))
+    effects = bench.left(A, last=9)
+    [timer] = [each for each in effects if isinstance(each, SetTimer) and "drain" in each.timer]
+    assert timer.after_s == bench.core.config.farewell_s
+    bench.fire("announce")
+    assert A.endpoint in bench.core.relays.running
+    bench.hear("mit", Report((Progress(A.endpoint, Domain("mit"), 1, 10),)))
     bench.fire("announce")
     assert A.endpoint not in bench.core.relays.running
 

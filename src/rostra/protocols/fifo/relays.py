@@ -140,7 +140,7 @@ class Relays:
         if final is not None:
             relay.state = RelayDraining(final)
         config = self._config
-        owed = final is None or relay.pins.stable < final
+        owed = final is None or relay.pins.stable < final or relay.pins.serves_debts
         for_s = config.drain_s
         if why != "disconnected" and owed:
             for_s = config.farewell_s if why == "left" else config.linger_s
@@ -182,7 +182,8 @@ class Relays:
     def _end_if_settled(self, relay: Relay) -> None:
         match relay.state:
             case RelayDraining(final) if relay.lan == self._voice.lan:
-                if relay.pins.stable >= final and relay.announced >= final:
+                settled = relay.pins.stable >= final and not relay.pins.serves_debts
+                if settled and relay.announced >= final:
                     self.drop(relay.stream)
 
     def skip(self, relay: Relay, first: int) -> None:
@@ -371,6 +372,7 @@ class Relays:
                 self._settle(relay)
             elif next <= relay.pins.stable + 1:
                 self._announce_soon(relay, at_once=False)  # it does not know that this is stable
+                self._end_if_settled(relay)
 
     def report(self, source: Domain, report: Report) -> None:
         """Acknowledgements of LANs: counted at home, forwarded unchanged elsewhere."""
@@ -384,6 +386,7 @@ class Relays:
                     self._settle(relay)
                 elif entry.next <= relay.pins.stable + 1:
                     self._voice.transmit(source, Heartbeat((self._pulse_of(relay),), 1))
+                    self._end_if_settled(relay)  # it may have been the last that was owed something
             else:
                 towards = self.repairs.towards_home(relay)
                 if towards != source:
