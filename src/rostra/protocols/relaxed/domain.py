@@ -64,6 +64,7 @@ from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
+from rostra.protocols.relaxed.merges import MergeQueue
 from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
@@ -129,6 +130,7 @@ class DomainServer(Service):
         per_child = 1 if cluster else SERVERS_WEIGH
         self.table = InterestTable(self.neighbours, self._config.groups_of_host_max * per_child)
         self.collections = Collections()
+        self.merges = MergeQueue()
         self.registry = registry if registry is not None else Registry()
         self.registry.load(domain)
         self._router = Router(self.neighbours, self._new_id)
@@ -512,6 +514,9 @@ class DomainServer(Service):
     def _close(self, collection: Collection) -> None:
         self.collections.close(collection)
         self._effects.append(Noted("collection closed", f"{collection.kind.value} {collection.group}"))
+        if collection.peer is not None:
+            self.merges.ended(collection.peer)
+            self._start_merges(collection.peer)
 
     # Links
 
@@ -519,6 +524,7 @@ class DomainServer(Service):
         """In the order of C-131: who is concerned is known only before we forget, and a collection must be
         rid of the lost members before the loss completes it."""
         relation = self.neighbours.up[peer]
+        self.merges.forget(peer)
         self._unrenewed.pop(peer, None)
         rows = self.table.rows_of(peer, relation)
         affected = tuple([group for group in rows if self.table.want(group, peer)])
@@ -563,6 +569,7 @@ class DomainServer(Service):
         """C-162: as if the neighbour had gone and come back, without a notice. Its requests are void, ours to
         it are sent again. Its interest entries are dropped; those of a child only when it has announced
         all it has (C-101)."""
+        self.merges.forget(peer)
         self._discard_asked_by(peer)
         self.collections.unshare_all(_side(relation))
         rows = self.table.rows_of(peer, relation)
@@ -612,15 +619,30 @@ class DomainServer(Service):
             self._say_sync_done()
         for group in rows:
             if relation is PARENT:
-                self._merge(CollectionKind.PUSH, Side.INNER, group, peer, self.table.child_holders(group))
+                self.merges.add(peer, CollectionKind.PUSH, group)
             if self.table.inner(group) is ALL:
-                self._merge(CollectionKind.PULL, Side.OUTER, group, peer, (peer,))
+                self.merges.add(peer, CollectionKind.PULL, group)
+        self._start_merges(peer)
+
+    def _start_merges(self, peer: Domain) -> None:
+        """Those that are due, of groups that they still serve (C-178)."""
+        while (due := self.merges.next(peer)) is not None:
+            kind, group = due
+            if kind is CollectionKind.PULL:
+                wanted, side, targets = self.table.inner(group) is ALL, Side.OUTER, (peer,)
+            else:
+                targets = self.table.child_holders(group)
+                wanted, side = bool(targets) and self.table.want(group, peer) is ALL, Side.INNER
+            if wanted:
+                self.merges.began(peer)
+                self._merge(kind, side, group, peer, targets)
 
     def _merge(
         self, kind: CollectionKind, side: Side, group: Group, peer: Domain, targets: tuple[Domain, ...]
     ) -> None:
         """After a link came up: collect our own list for the parent, or the neighbour's for our children
-        (C-134). A sibling pulls for itself, so only a parent is pushed to."""
+        (C-134). A sibling pulls for itself, so only a parent is pushed to, and one push is all that a server
+        needs, however many neighbours came up with the parent (C-177)."""
         request = ResolveRequest(self._new_id(), group)
         rise = self.table.rise_of(group)
         self._open(Collection(request.id, group, kind, side, targets, rise=rise, peer=peer))
