@@ -629,7 +629,8 @@ class DomainServer(Service):
         while (due := self.merges.next(peer)) is not None:
             kind, group = due
             if kind is CollectionKind.PULL:
-                wanted, side, targets = self.table.inner(group) is ALL, Side.OUTER, (peer,)
+                targets: tuple[Domain, ...] = (peer,)
+                wanted, side = self.table.inner(group) is ALL, Side.OUTER
             else:
                 targets = self.table.child_holders(group)
                 wanted, side = bool(targets) and self.table.want(group, peer) is ALL, Side.INNER
