@@ -8,6 +8,7 @@ from rostra.client.connection import AgentConnection
 from rostra.client.group import Entering
 from rostra.errors import UNDECODABLE, Malformed
 from rostra.names import Domain, make_group, parse_scope, parse_subject
+from rostra.protocols.access.requests import Revoke
 from rostra.protocols.relaxed import requests
 from rostra.transport.dialler import dialler, own_token
 from rostra.wire import NO_ENDPOINT
@@ -32,6 +33,10 @@ class Admin:
 
     async def unregister(self, group: str, scope: str | None = None) -> None:
         await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
+
+    async def revoke(self, revocation: bytes) -> None:
+        """Tell the world that an authority is valid no more; the signature counts, not who says it."""
+        await self._connection.ask(NO_ENDPOINT, Revoke(revocation))
 
     async def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
         """What the server knows, and what it recorded after that number: at once, or as soon as there is

@@ -211,6 +211,7 @@ class Me:
         online: bool = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
 
@@ -241,6 +242,7 @@ class Me:
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        credential: bytes = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -259,6 +261,7 @@ class Me:
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        credential: bytes = b"",
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -281,6 +284,8 @@ class Me:
         With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes.
+
+        `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides.
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)
@@ -338,7 +343,9 @@ class Me:
             return Entering(enter_conversation)
 
         async def enter() -> Membership:
-            joined = Membership(self, key, meta=meta, permanent=permanent, led=membership == "led")
+            joined = Membership(
+                self, key, meta=meta, permanent=permanent, led=membership == "led", credential=credential
+            )
             await within(deadline_s, self._join(joined, online), f"joining {key} was not confirmed")
             return joined
 

@@ -33,6 +33,7 @@ KEYS: Final = {
     "hold/": "claims",  # hold/<host>/<group>: a host that has members of it, or asked to have some
     "fences": "agreed",  # how far fencing tokens are reserved
     "set/": "agreed",  # set/own, set/above: a server's place in its two sets
+    "revocations": "access",  # of authorities
     "views/": "agreed",  # views/<set>/<group>: its views
 }
 """Which protocol owns which keys; those that begin so, if the name ends in a slash. The data of a record is

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
+from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -30,7 +31,8 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyRequest = AnyResolveRequest | Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
+AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
+AnyRequest = AnyResolveRequest | AnyGroupRequest | JoinRestricted | Revoke
 AnyAnswer = AnyResolveAnswer | GroupPresented
 
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
+from rostra.protocols.access.requests import JoinRestricted
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
@@ -79,7 +80,7 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed)
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed, JoinRestricted)
 """What an agent that is shutting down refuses."""
 
 _STORED: Final = (Open, Register, Unregister)
@@ -88,7 +89,7 @@ _STORED: Final = (Open, Register, Unregister)
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed)
+_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed, JoinRestricted)
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -577,6 +578,7 @@ HOLDS: Final[dict[type, str]] = {
     Enter: "in",
     JoinAgreed: "in",
     JoinLed: "in",
+    JoinRestricted: "in",
     Watch: "watches",
     WatchLife: "lives",
 }

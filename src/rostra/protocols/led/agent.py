@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -44,6 +46,7 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind
+from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.led.circuits import Circuits, patient
@@ -91,6 +94,7 @@ from rostra.protocols.led.messages import (
     decode_letter,
     encode_letter,
 )
+from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import JoinLed, LeaveLed
@@ -255,7 +259,7 @@ class LedAgent(Service):
         group = join.group
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
-        self._agent.check_may_join(group)
+        self._agent.check_may_join(group, me)
         if join.delivery is not DeliveryKind.NONE:
             raise NotAvailable(
                 f'membership="led" with delivery="{join.delivery.value}" comes with a later version',
@@ -305,10 +309,12 @@ class LedAgent(Service):
 
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
+        is_new = me not in known.members
         known.members[me] = LedStay(join.online, join.meta)
-        self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta)))
+        proof = self._agent.judge.permits.get((me, join.group), b"")
+        self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta, proof)))
         self._out.append(Answer(asked.token, Done()))
-        if join.online:
+        if join.online and is_new:
             self._follow(join.group, (me,))
 
     # Leaving
@@ -514,7 +520,8 @@ class LedAgent(Service):
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
                     self._out.append(Ignored(type(message).__name__, "out of scope"))
                 else:
-                    self._tree_step(message.group, event)
+                    proven = with_proofs(self._now, self._agent.judge, peer, message, self._out)
+                    self._tree_step(message.group, TreeReceived(peer, proven))
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
@@ -632,7 +639,7 @@ class LedAgent(Service):
                 gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
                 self._out.append(Answer(token, denied(gone)))
             else:
-                members = listed(result.entries or ())
+                members = self._proven(group, listed(result.entries or ()))
                 self._out.append(Answer(token, Absolute(group, members, found.isolated)))
 
         hosts = sorted({host_of(member.endpoint) for member in found.members})
@@ -684,7 +691,7 @@ class LedAgent(Service):
             assert result.leader is not None, "a list of no leader"
             follow.known = (result.leader, result.life, result.version)
         if result.entries is not None or result.ending is QueryEnding.NONE:
-            members = listed(result.entries or ())
+            members = self._proven(group, listed(result.entries or ()))
             if members != follow.members:
                 follow.members = members
                 self._out.append(Tell(followers, Absolute(group, members)))
@@ -692,6 +699,13 @@ class LedAgent(Service):
             self._end_follow(group)
         else:
             self._ask_follow(group, follow)
+
+    def _proven(self, group: Group, members: Members) -> Members:
+        """Those that may be in the set. Their proofs are for agents: a new one is no news for programs."""
+        if "!" not in group.name:
+            return members
+        proven = self._agent.judge.screen(self._now, group, members)
+        return tuple([replace(each, attributes=None) for each in proven])
 
     def _doubt(self, group: Group, host: Domain | None) -> None:
         """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
