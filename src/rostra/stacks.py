@@ -167,7 +167,7 @@ def _luck_of(luck: int, time: int) -> int:
 def _agent(plan: NodePlan, registry: Registry) -> Stack:
     judge = Judge(plan.world, plan.access, plan.incarnation)
     local = LocalServer(
-        plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry, judge=judge
+        plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry, gate=judge
     )
     access = AccessAgent(plan.path, judge, plan.access.t_auth_s)
     agreed = AgreedAgent(plan.path, plan.agreed), CallAgent(plan.path)
@@ -186,7 +186,7 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         incarnation=plan.incarnation,
         config=plan.resolve,
         registry=registry,
-        judge=judge,
+        gate=judge,
     )
     access = AccessServer(judge, registry)
     fifo = plan.fifo

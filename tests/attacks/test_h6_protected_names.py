@@ -19,7 +19,6 @@ from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.access.agent import ACCESS_AGENT
 from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
-from rostra.protocols.access.events import AccessRefused
 from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, WRONG_SIGNATURE, Judge
 from rostra.protocols.access.messages import RevocationsTold
 from rostra.protocols.access.proofs import Delegation, Proof, Signer, decode_asked
@@ -29,6 +28,7 @@ from rostra.protocols.led.messages import AttachAsked, ListEntry, LocalMember
 from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.gate import AccessRefused
 from rostra.protocols.relaxed.messages import (
     EndpointsJoined,
     Interest,

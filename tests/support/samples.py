@@ -3,10 +3,13 @@
 from typing import Any
 
 from rostra.core.records import KeyedRecord
-from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, ProofAttributes, Role, Slow
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.access.messages import RevocationsTold
+from rostra.protocols.access.proofs import Revocation
+from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
 from rostra.protocols.agreed.changes import (
@@ -228,6 +231,7 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
+    RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
 ]
@@ -263,6 +267,9 @@ REQUESTS: list[Any] = [
     JoinLed(CHESS),
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
     LeaveLed(CHESS),
+    JoinRestricted(PAYROLL),
+    JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1"),
+    Revoke(b"signed"),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
 ]
 
@@ -400,6 +407,9 @@ BY_TABLE: dict[str, list[Any]] = {
     "item": ITEMS,
     "group item": GROUP_ITEMS,
     "speech": SPEECH,
-    "attributes": [member.attributes for member in MEMBERS if member.attributes is not None],
+    "attributes": [
+        *(member.attributes for member in MEMBERS if member.attributes is not None),
+        ProofAttributes(b"signed"),
+    ],
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

@@ -7,6 +7,7 @@ import typer
 
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand, HouseGroup
+from rostra.cli.output import say
 from rostra.client import connect_admin
 from rostra.client.authority import (
     clock_ms,
@@ -18,6 +19,15 @@ from rostra.client.authority import (
     write_key,
 )
 
+HELP: Final = """Keys of authorities: they decide who may join names such as acme!payroll.
+
+Examples:
+
+    rostra authority key acme --of example --to acme.key
+    rostra authority delegate acme.key hr --to hr.key
+    rostra authority revoke acme.key acme/hr
+"""
+
 DAY_MS: Final = 24 * 3600 * 1000
 
 KeyPath = Annotated[Path, typer.Argument(metavar="KEYFILE", help="A key file of rostra authority.")]
@@ -28,7 +38,7 @@ def register(main: typer.Typer) -> None:
     app = typer.Typer(
         cls=HouseGroup,
         no_args_is_help=True,
-        help="Keys of authorities: who decides who may join names such as acme!payroll.",
+        help=HELP,
     )
     for function in (key, delegate, withdraw, show):
         name = {"withdraw": "revoke"}.get(function.__name__, function.__name__)
@@ -50,7 +60,7 @@ def key(
     made = make_key(name, world)
     write_key(to, made, is_new=True)
     remark(f"{to} holds the key; this goes under [authorities] of every world file:")
-    typer.echo(made.line)
+    say(made.line)
     return EXIT_OK
 
 
@@ -109,9 +119,9 @@ def show(file: KeyPath) -> int:
         rostra authority show acme.key
     """
     held = read_key(file)
-    typer.echo(f"{held.name} of the world {held.world}, public key {held.signer.key.hex()}")
+    say(f"{held.name} of the world {held.world}, public key {held.signer.key.hex()}")
     for link in held.chain:
-        typer.echo(f"  established as {link.name} until {link.until_ms}")
+        say(f"  established as {link.name} until {link.until_ms}")
     for name in sorted(held.issued):
-        typer.echo(f"  has established {name}")
+        say(f"  has established {name}")
     return EXIT_OK

@@ -10,7 +10,6 @@ Several programs with one key may serve the same authority: the first answer cou
 its owner alone; it says for which world it signs, and whom it has established (`issued`).
 """
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.client.me import Me
-from rostra.errors import BadInput, NameTaken
+from rostra.errors import UNDECODABLE, BadInput, NameTaken
 from rostra.groups.items import Message
 from rostra.names import PublicName, parse_group_name
 from rostra.protocols.access.agent import AUTHORITIES
@@ -98,13 +97,13 @@ def read_key(path: Path) -> KeyFile:
         return msgspec.json.decode(path.read_bytes(), type=KeyFile)
     except OSError as error:
         raise BadInput(f"cannot read key file {path}: {error.strerror}", fix=MAKE_ONE) from None
-    except ValueError as error:
+    except UNDECODABLE as error:
         raise BadInput(f"{path} is no key file: {error}", fix=MAKE_ONE) from None
 
 
 def write_key(path: Path, key: KeyFile, *, is_new: bool = False) -> None:
     """For its owner alone, whole or not at all."""
-    text = json.dumps(json.loads(msgspec.json.encode(key)), indent=1)
+    text = msgspec.json.format(msgspec.json.encode(key), indent=1).decode()
     if is_new and path.exists():
         raise BadInput(f"{path} is there already", fix="choose another file: a key that is lost is lost")
     beside = path.with_name(f"{path.name}.new")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rostra.journal.entries import Sheet
-from rostra.protocols.access.events import AccessEnded, AccessGranted, AccessRefused, AuthorityRevoked
+from rostra.protocols.access.events import AccessEnded, AccessGranted, AuthorityRevoked
+from rostra.protocols.relaxed.gate import AccessRefused
 
 
 def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:

@@ -59,7 +59,6 @@ from rostra.protocols.access.config import ASKED_AT_ONCE, ASKED_MAX, CREDENTIAL_
 from rostra.protocols.access.events import (
     AccessEnded,
     AccessGranted,
-    AccessRefused,
     MemberListed,
     MemberUnlisted,
 )
@@ -70,6 +69,7 @@ from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.relaxed.gate import AccessRefused
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import (
     Absolute,

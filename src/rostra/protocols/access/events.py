@@ -2,7 +2,7 @@
 
 from rostra.core.effects import Observation
 from rostra.groups.members import Stamp
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Endpoint, Group
 
 
 class AccessGranted(Observation, frozen=True):
@@ -11,15 +11,6 @@ class AccessGranted(Observation, frozen=True):
     endpoint: Endpoint
     group: Group
     until_ms: int
-
-
-class AccessRefused(Observation, frozen=True):
-    """It may not join; or, if `source` is another node, a record of it that was not believed."""
-
-    endpoint: Endpoint
-    group: Group
-    why: str
-    source: Domain | None = None
 
 
 class AccessEnded(Observation, frozen=True):

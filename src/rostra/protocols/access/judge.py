@@ -15,8 +15,6 @@ says that it was made later than that, it is later: a node that stood still does
 from collections import OrderedDict
 from typing import Final
 
-from rostra.groups.attributes import ProofAttributes
-from rostra.groups.members import Member, Members
 from rostra.names import Endpoint, Group, RestrictedName
 from rostra.names.groups import relayed_group_name
 from rostra.protocols.access.config import (
@@ -36,6 +34,7 @@ from rostra.protocols.access.proofs import (
     proof_text,
     revocation_text,
 )
+from rostra.protocols.relaxed.gate import Gate
 
 VERDICTS_MAX: Final = 4_096
 """Proofs whose signatures are not looked at again."""
@@ -51,12 +50,12 @@ WRONG_SIGNATURE: Final = "the proof is of another endpoint, name or world, or fo
 NO_AUTHORITY: Final = "no installed authority establishes that one"
 
 
-class Judge:
+class Judge(Gate):
     def __init__(self, world: str, config: AccessConfig, incarnation: int) -> None:
+        super().__init__()
         self.world = world
         self.roots = dict(config.authorities)
         self.revoked: dict[tuple[str, bytes], Revocation] = {}
-        self.permits: dict[tuple[Endpoint, Group], bytes] = {}  # of this agent's endpoints
         self._verdicts: OrderedDict[tuple[Group, Endpoint, bytes], tuple[str, int]] = OrderedDict()
         self._began_ms = incarnation
         self._began: float | None = None
@@ -69,7 +68,6 @@ class Judge:
             self._began = now
 
     def restart(self, incarnation: int) -> None:
-        """A replica leads from now on: its term begins with the clock, too."""
         self._began_ms, self._began = incarnation, None
 
     def clock_ms(self, now: float) -> int:
@@ -80,7 +78,6 @@ class Judge:
     # Proofs
 
     def why_not(self, now: float, group: Group, endpoint: Endpoint, proof: bytes) -> str:
-        """Why this endpoint may not be in this group; empty if it may."""
         authority = authority_of(group.name)
         if authority is None:
             return ""
@@ -115,15 +112,6 @@ class Judge:
         """When a proof that was found good ends."""
         why, until_ms = self._verdicts.get((group, endpoint, proof), (NO_PROOF, 0))
         return 0 if why else until_ms
-
-    def screen(self, now: float, group: Group, members: Members) -> Members:
-        """Those that may be in the group: the very same tuple if all may, as they nearly always do."""
-        if "!" not in group.name:
-            return members
-        good = tuple(
-            [each for each in members if not self.why_not(now, group, each.endpoint, proof_of(each))]
-        )
-        return members if len(good) == len(members) else good
 
     def is_answer(self, authority: str, answer: AuthorityAnswer, now: float) -> bool:
         """Did that authority sign it?"""
@@ -186,8 +174,3 @@ def authority_of(name: str) -> str | None:
         return None
     parsed = relayed_group_name(name)
     return "/".join(parsed.authority) if isinstance(parsed, RestrictedName) else None
-
-
-def proof_of(member: Member) -> bytes:
-    attributes = member.attributes
-    return attributes.proof if type(attributes) is ProofAttributes else b""

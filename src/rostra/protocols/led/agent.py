@@ -311,7 +311,7 @@ class LedAgent(Service):
         join, me = asked.request, asked.endpoint
         is_new = me not in known.members
         known.members[me] = LedStay(join.online, join.meta)
-        proof = self._agent.judge.permits.get((me, join.group), b"")
+        proof = self._agent.gate.permits.get((me, join.group), b"")
         self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta, proof)))
         self._out.append(Answer(asked.token, Done()))
         if join.online and is_new:
@@ -520,7 +520,7 @@ class LedAgent(Service):
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
                     self._out.append(Ignored(type(message).__name__, "out of scope"))
                 else:
-                    proven = with_proofs(self._now, self._agent.judge, peer, message, self._out)
+                    proven = with_proofs(self._now, self._agent.gate, peer, message, self._out)
                     self._tree_step(message.group, TreeReceived(peer, proven))
 
     def _needed(self) -> set[Domain]:
@@ -704,7 +704,7 @@ class LedAgent(Service):
         """Those that may be in the set. Their proofs are for agents: a new one is no news for programs."""
         if "!" not in group.name:
             return members
-        proven = self._agent.judge.screen(self._now, group, members)
+        proven = self._agent.gate.screen(self._now, group, members)
         return tuple([replace(each, attributes=None) for each in proven])
 
     def _doubt(self, group: Group, host: Domain | None) -> None:

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Instant
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.access.events import AccessRefused
-from rostra.protocols.access.judge import Judge
 from rostra.protocols.led.messages import LocalMember
+from rostra.protocols.relaxed.gate import AccessRefused, Gate
 
 
-def with_proofs(now: Instant, judge: Judge, sender: Domain, message: Any, out: list[Effect]) -> Any:
+def with_proofs(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:
     """The same message without members that may not be in the set; what was left out is shown."""
     group: Group = message.group
     if "!" not in group.name:
@@ -25,7 +24,7 @@ def with_proofs(now: Instant, judge: Judge, sender: Domain, message: Any, out: l
         good = []
         for each in members:
             endpoint = Endpoint(f"{origin}/{each.name}")
-            if why := judge.why_not(now, group, endpoint, each.proof):
+            if why := gate.why_not(now, group, endpoint, each.proof):
                 out.append(AccessRefused(endpoint, group, why, sender))
             else:
                 good.append(each)

@@ -61,10 +61,9 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadName, NotAllowed, NotAvailable, TooLarge
 from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
-from rostra.protocols.access.config import AccessConfig
-from rostra.protocols.access.judge import Judge
 from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.gate import Gate, screened
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
 from rostra.protocols.relaxed.merges import MergeQueue
 from rostra.protocols.relaxed.messages import (
@@ -98,7 +97,6 @@ from rostra.protocols.relaxed.requests import (
     denied,
 )
 from rostra.protocols.relaxed.routing import OUTSIDE, Router
-from rostra.protocols.relaxed.screening import screened
 
 SERVERS_WEIGH: Final = 10
 """How many hosts' share of rows and questions a server below or beside us may have."""
@@ -124,10 +122,10 @@ class DomainServer(Service):
         incarnation: int,
         config: RelaxedConfig | None = None,
         registry: Registry | None = None,
-        judge: Judge | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.domain = domain
-        self.judge = judge or Judge("", AccessConfig(), incarnation)
+        self.gate = gate or Gate()
         self.cluster = cluster
         self.incarnation = incarnation
         self.neighbours = Neighbours(domain, cluster=cluster)
@@ -147,7 +145,7 @@ class DomainServer(Service):
     def take_over(self, term: int) -> None:
         """Our replica leads from now on: its records are those that the last leader replicated to it."""
         self.incarnation = term
-        self.judge.restart(term)
+        self.gate.restart(term)
         self.registry.load(self.domain)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
@@ -159,7 +157,7 @@ class DomainServer(Service):
                 if relation is None:
                     self._ignore(message, "sender is not connected")
                 else:
-                    self._received(sender, relation, screened(now, self.judge, sender, message, effects))
+                    self._received(sender, relation, screened(now, self.gate, sender, message, effects))
             case LinkDown(peer, because):
                 if peer in self.neighbours.up:
                     self._link_down(peer, because)

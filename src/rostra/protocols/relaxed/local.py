@@ -84,10 +84,9 @@ from rostra.names import (
     parent,
     parse_endpoint_name,
 )
-from rostra.protocols.access.config import AccessConfig
-from rostra.protocols.access.judge import Judge
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
+from rostra.protocols.relaxed.gate import Gate, screened
 from rostra.protocols.relaxed.inquiries import INQUIRY, Inquiries
 from rostra.protocols.relaxed.liveness import CLOSED, CRASHED, REFRESH, UNKNOWN, Liveness
 from rostra.protocols.relaxed.local_state import GatheredJoins, LocalGroup, Presence, check_group
@@ -140,7 +139,6 @@ from rostra.protocols.relaxed.requests import (
     denied,
 )
 from rostra.protocols.relaxed.resolves import AUTO, DEADLINE, OpenQuery, QueryKind, Resolves
-from rostra.protocols.relaxed.screening import screened
 
 AGENT: Final = ServiceName["LocalServer"]("relaxed agent")
 
@@ -162,10 +160,10 @@ class LocalServer(Service):
         incarnation: int,
         config: RelaxedConfig | None = None,
         registry: Registry | None = None,
-        judge: Judge | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.host = host
-        self.judge = judge or Judge("", AccessConfig(), incarnation)
+        self.gate = gate or Gate()
         self.gms = parent(host)
         self.incarnation = incarnation
         self.next_number = incarnation  # of the next endpoint; drivers see to it that numbers never recur
@@ -196,7 +194,7 @@ class LocalServer(Service):
                 elif not self.up:
                     out.append(Ignored(type(message).__name__, why="link is down"))
                 else:
-                    self._received(now, screened(now, self.judge, sender, message, out), out)
+                    self._received(now, screened(now, self.gate, sender, message, out), out)
             case Asked(me, token, request):
                 self._asked(now, me, token, request, out)
             case TimerFired(timer):
@@ -325,7 +323,7 @@ class LocalServer(Service):
                 f"{me} is in {group} already", fix="set it online or offline instead, or leave first"
             )
 
-        proof = self.judge.permits.get((me, group))
+        proof = self.gate.permits.get((me, group))
         attributes = join.attributes if proof is None else ProofAttributes(proof)
         member = Member(me, self._stamp(), join.meta, join.group_kind, attributes)
         before = self.interest(group)
@@ -707,7 +705,7 @@ class LocalServer(Service):
     def check_may_join(self, group: Group, me: Endpoint | None = None) -> None:
         """Raise unless an endpoint of this host could join this group as a spontaneous one; `me` may have a
         proof for it."""
-        if me is None or (me, group) not in self.judge.permits:
+        if me is None or (me, group) not in self.gate.permits:
             check_public(group.name)
         self.check_may_apply(group)
 
