@@ -1,6 +1,7 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, AccessAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
+    agent             HostCore, AccessAgent, UniqueAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent,
+                      LocalServer
     cluster's server  ClusterCore, and those of a domain's server
     domain's server   AccessServer, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
@@ -26,6 +27,7 @@ from rostra.protocols.access.agent import AccessAgent
 from rostra.protocols.access.config import AccessConfig
 from rostra.protocols.access.judge import Judge
 from rostra.protocols.access.server import AccessServer
+from rostra.protocols.access.unique import UniqueAgent
 from rostra.protocols.agreed.agent import AgreedAgent
 from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.call_server import CallServer
@@ -51,7 +53,7 @@ from rostra.replica import Replica, ReplicaHost
 
 SERVICES: Final = (
     *(HostCore, ClusterCore, AgreedAgent, AgreedServer, CallAgent, CallServer, LedAgent, LedServer),
-    *(AccessAgent, AccessServer, ClaimAgent, ClaimServer),
+    *(AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
 
@@ -172,7 +174,7 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     access = AccessAgent(plan.path, judge, plan.access.t_auth_s)
     agreed = AgreedAgent(plan.path, plan.agreed), CallAgent(plan.path)
     led = LedAgent(plan.path, plan.incarnation, plan.world, plan.links)
-    services = access, *agreed, led, ClaimAgent(plan.path, registry), local
+    services = access, UniqueAgent(), *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
     return Stack(HostCore(plan.path, plan.fifo.config), *services)
@@ -188,7 +190,7 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         registry=registry,
         gate=judge,
     )
-    access = AccessServer(judge, registry)
+    access = AccessServer(plan.path, judge, registry)
     fifo = plan.fifo
     views = MovingServer(
         plan.path,

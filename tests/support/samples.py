@@ -7,9 +7,9 @@ from rostra.groups.attributes import DelegateAttributes, FifoAttributes, ProofAt
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
-from rostra.protocols.access.messages import RevocationsTold
+from rostra.protocols.access.messages import ClosedTold, RevocationsTold
 from rostra.protocols.access.proofs import Revocation
-from rostra.protocols.access.requests import JoinRestricted, Revoke
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
 from rostra.protocols.agreed.changes import (
@@ -57,6 +57,7 @@ from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
+from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.messages import Interest, MessageId
 from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
@@ -231,6 +232,7 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
+    ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
@@ -269,6 +271,10 @@ REQUESTS: list[Any] = [
     LeaveLed(CHESS),
     JoinRestricted(PAYROLL),
     JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1"),
+    JoinUnique(CHESS),
+    JoinUnique(CHESS, online=False, meta=b"rank 1"),
+    CloseGroup(CHESS, (PARIS, H1)),
+    ReopenGroup(CHESS),
     Revoke(b"signed"),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
 ]

@@ -17,7 +17,7 @@ from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreacha
 from rostra.groups.items import Change, Item
 from rostra.groups.members import Members
 from rostra.names import Group
-from rostra.protocols.access.requests import JoinRestricted
+from rostra.protocols.access.requests import JoinRestricted, JoinUnique
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed import requests
 
@@ -72,7 +72,7 @@ class Membership(Followed):
     agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
     """
 
-    __slots__ = ("_credential", "_left", "_online", "led", "meta", "permanent")
+    __slots__ = ("_credential", "_left", "_online", "_unique", "led", "meta", "permanent")
 
     def __init__(
         self,
@@ -83,11 +83,13 @@ class Membership(Followed):
         permanent: bool = False,
         led: bool = False,
         credential: bytes = b"",
+        unique: bool = False,
     ) -> None:
         super().__init__(me, group)
         self.meta = meta
         self.permanent = permanent
         self._credential = credential
+        self._unique = unique
         self.led = led  # with ``membership="led"``: the copy is the leader's list
         self._online: MemberFollow | None = None
         self._left: RostraError | None = None
@@ -107,7 +109,9 @@ class Membership(Followed):
         """The same, as many at once as there are, up to `most`: for groups where much happens."""
         return self._followed().stream().batches(most)
 
-    def _asks_in(self, online: bool) -> requests.Join | JoinLed | JoinRestricted:
+    def _asks_in(self, online: bool) -> requests.Join | JoinLed | JoinRestricted | JoinUnique:
+        if self._unique:
+            return JoinUnique(self.group, online, self.meta)
         if "!" in self.group.name and not self.permanent:
             return JoinRestricted(self.group, self._credential, self.led, online, self.meta)
         if self.led:

@@ -212,6 +212,7 @@ class Me:
         meta: bytes = ...,
         permanent: bool = ...,
         credential: bytes = ...,
+        unique: bool = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
 
@@ -243,6 +244,7 @@ class Me:
         meta: bytes = ...,
         permanent: bool = ...,
         credential: bytes = ...,
+        unique: bool = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -262,6 +264,7 @@ class Me:
         meta: bytes = b"",
         permanent: bool = False,
         credential: bytes = b"",
+        unique: bool = False,
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -285,7 +288,8 @@ class Me:
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes.
 
-        `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides.
+        `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides. With
+        `unique` we found the group: nobody is in it, and nobody else founds it (`NameInUse`).
         """
         choices.check(membership, delivery)
         key = make_group(group, scope)
@@ -322,6 +326,8 @@ class Me:
             return Entering(enter_agreed)
         if membership == "led" and permanent:
             raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
+        if unique and (membership, delivery, permanent) != ("relaxed", "none", False):
+            raise BadInput("unique=True with another kind of group", fix="leave the other settings out")
         if survive != "any" or not create or attributes:
             what = f'survive, create or attributes with membership="{membership}"'
             raise BadInput(what, fix='add membership="agreed"')
@@ -344,7 +350,13 @@ class Me:
 
         async def enter() -> Membership:
             joined = Membership(
-                self, key, meta=meta, permanent=permanent, led=membership == "led", credential=credential
+                self,
+                key,
+                meta=meta,
+                permanent=permanent,
+                led=membership == "led",
+                credential=credential,
+                unique=unique,
             )
             await within(deadline_s, self._join(joined, online), f"joining {key} was not confirmed")
             return joined

@@ -33,6 +33,7 @@ KEYS: Final = {
     "hold/": "claims",  # hold/<host>/<group>: a host that has members of it, or asked to have some
     "fences": "agreed",  # how far fencing tokens are reserved
     "set/": "agreed",  # set/own, set/above: a server's place in its two sets
+    "closed": "access",  # groups that are for some alone
     "revocations": "access",  # of authorities
     "views/": "agreed",  # views/<set>/<group>: its views
 }

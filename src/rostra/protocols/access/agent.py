@@ -46,6 +46,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     AuthUnavailable,
     BadInput,
+    NotAllowed,
     NotAuthorised,
     NotAvailable,
     Refused,
@@ -54,7 +55,7 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.groups.attributes import ProofAttributes
-from rostra.names import ROOT, Domain, Endpoint, Group, parent
+from rostra.names import ROOT, Domain, Endpoint, Group, inside, parent
 from rostra.protocols.access.config import ASKED_AT_ONCE, ASKED_MAX, CREDENTIAL_BYTES_MAX
 from rostra.protocols.access.events import (
     AccessEnded,
@@ -63,7 +64,7 @@ from rostra.protocols.access.events import (
     MemberUnlisted,
 )
 from rostra.protocols.access.judge import Judge, authority_of
-from rostra.protocols.access.messages import RevocationsTold
+from rostra.protocols.access.messages import ClosedTold, RevocationsTold
 from rostra.protocols.access.proofs import AuthorityAnswer, AuthorityAsked, Revocation, decode_answer
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
@@ -114,7 +115,7 @@ class Permitted(Struct, frozen=True):
 
 class AccessAgent(Service):
     name = ACCESS_AGENT
-    takes = (JoinRestricted, Revoke, RevocationsTold, Close, EndpointGone, LinkUp, LinkMoved)
+    takes = (JoinRestricted, Revoke, RevocationsTold, ClosedTold, Close, EndpointGone, LinkUp, LinkMoved)
 
     def __init__(self, host: Domain, judge: Judge, t_auth_s: float) -> None:
         self.host = host
@@ -148,6 +149,11 @@ class AccessAgent(Service):
                     out.append(Ignored("RevocationsTold", "not a neighbour"))
                 else:
                     out += told_of_revocations(self.judge, message, lambda _: self._revoked())
+            case Received(sender, ClosedTold(closed)):
+                if sender != self._server or not inside(closed.scope, self.host):
+                    out.append(Ignored("ClosedTold", "out of scope"))
+                elif self.judge.learn(closed):
+                    self._closed()
             case EndpointGone(me) | Asked(me):  # to close it
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)
@@ -352,6 +358,16 @@ class AccessAgent(Service):
             if why := self.judge.why_not(self._now, group, me, self.judge.permits[stay]):
                 self._expel(stay, NotAuthorised(f"{me} may no longer be in {group}: {why}"))
         return []
+
+    def _closed(self) -> None:
+        """Groups that were closed to this host while its programs were in them."""
+        for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
+            refusal = NotAllowed(f"{group} is not for programs of {self.host}", fix="choose another name")
+            for me in sorted(self._agent.groups[group].members):
+                self._call(Asked(me, self._own_token(None), Leave(group)))
+                self._out.append(MemberUnlisted(me, group, (self._agent.incarnation, self._agent.counter)))
+                self._out.append(AccessEnded(me, group, refusal.what))
+                self._out.append(Tell((me,), PutOut(group, denied(refusal))))
 
     def _expel(self, stay: Stay, refusal: RostraError) -> None:
         """Out of the group, and tell it why (S-012)."""

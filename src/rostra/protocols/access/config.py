@@ -19,6 +19,12 @@ REVOCATIONS_MAX: Final = 1_024
 REVOCATIONS_OF_ROOT_MAX: Final = 256
 """Of one installed authority and those below it: none can take the room of the others."""
 
+CLOSED_MAX: Final = 4_096
+"""Closed groups of one scope. Each is told to all servers and agents inside."""
+
+ALLOWED_MAX: Final = 64
+"""Domains and hosts in the list of one."""
+
 ASKED_MAX: Final = 256
 """Joins of one host that wait for authorities."""
 

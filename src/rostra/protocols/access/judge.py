@@ -34,7 +34,7 @@ from rostra.protocols.access.proofs import (
     proof_text,
     revocation_text,
 )
-from rostra.protocols.relaxed.gate import Gate
+from rostra.protocols.relaxed.gate import CLOSED, Gate
 
 VERDICTS_MAX: Final = 4_096
 """Proofs whose signatures are not looked at again."""
@@ -78,6 +78,8 @@ class Judge(Gate):
     # Proofs
 
     def why_not(self, now: float, group: Group, endpoint: Endpoint, proof: bytes) -> str:
+        if self.is_closed_to(group, endpoint):
+            return CLOSED
         authority = authority_of(group.name)
         if authority is None:
             return ""

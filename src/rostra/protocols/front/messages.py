@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
-from rostra.protocols.access.requests import JoinRestricted, Revoke
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -32,7 +32,8 @@ SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
 AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
-AnyRequest = AnyResolveRequest | AnyGroupRequest | JoinRestricted | Revoke
+AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup
+AnyRequest = AnyResolveRequest | AnyGroupRequest | AnyAccessRequest
 AnyAnswer = AnyResolveAnswer | GroupPresented
 
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
-from rostra.protocols.access.requests import JoinRestricted
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
@@ -80,16 +80,16 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed, JoinRestricted)
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed, JoinRestricted, JoinUnique)
 """What an agent that is shutting down refuses."""
 
 _STORED: Final = (Open, Register, Unregister)
 """What is answered only when the disk has it."""
 
-_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
+_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed, JoinRestricted)
+_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed, JoinRestricted, JoinUnique)
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -579,6 +579,7 @@ HOLDS: Final[dict[type, str]] = {
     JoinAgreed: "in",
     JoinLed: "in",
     JoinRestricted: "in",
+    JoinUnique: "in",
     Watch: "watches",
     WatchLife: "lives",
 }

@@ -63,7 +63,7 @@ from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.gate import Gate, screened
+from rostra.protocols.relaxed.gate import CLOSED, Gate, screened
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
 from rostra.protocols.relaxed.merges import MergeQueue
 from rostra.protocols.relaxed.messages import (
@@ -183,6 +183,8 @@ class DomainServer(Service):
         return effects
 
     def _received(self, sender: Domain, relation: Relation, message: object) -> None:
+        if self.gate.closed and relation is CHILD and self._is_closed(sender, message):
+            return
         match message:
             case EndpointsJoined(group=group):
                 if self._in_scope(message, group, relation):
@@ -209,6 +211,17 @@ class DomainServer(Service):
                 self._registry_told(relation, message)
             case _:
                 self._ignore(message, "not a message for a domain server")
+
+    def _is_closed(self, child: Domain, message: object) -> bool:
+        """Is it about a group that is closed to all of this child? It is answered as if there were none."""
+        if not isinstance(message, EndpointsJoined | InterestChanged | ResolveRequest):
+            return False
+        if not self.gate.is_closed_below(message.group, child):
+            return False
+        self._ignore(message, CLOSED)
+        if type(message) is ResolveRequest:
+            self._send(child, ResolveReply(message.id, message.group, (), Interest.NONE))
+        return True
 
     # Joins, leaves, failures
 

@@ -164,6 +164,7 @@ class LocalServer(Service):
     ) -> None:
         self.host = host
         self.gate = gate or Gate()
+        self.gate.host = host
         self.gms = parent(host)
         self.incarnation = incarnation
         self.next_number = incarnation  # of the next endpoint; drivers see to it that numbers never recur
@@ -588,7 +589,7 @@ class LocalServer(Service):
         table = self.groups.get(group)
         if not self._may_come_from_outside(group):
             out.append(Ignored(type(notice).__name__, why="out of scope"))
-        elif table is None or not table.followers():
+        elif table is None or not table.followers() or self.gate.is_closed_to(group, self.host):
             out.append(Ignored(type(notice).__name__, why="no follower"))
         else:
             out.append(Tell(table.followers(), notice))
@@ -712,6 +713,7 @@ class LocalServer(Service):
     def check_may_apply(self, group: Group) -> None:
         self._check_group(group)
         self._check_scope(group)
+        self.gate.check_open(group, self.host)
         if self.registry.is_permanent(group):
             raise GroupIsPermanent(f"{group} is a permanent group", fix="join it as permanent")
 
