@@ -20,6 +20,7 @@ from rostra.names.checks import Moment, Natural
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
@@ -32,7 +33,8 @@ SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
 AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
-AnyRequest = AnyResolveRequest | AnyGroupRequest | JoinRestricted | Revoke
+AnyAccessRequest = JoinRestricted | Revoke
+AnyRequest = AnyResolveRequest | AnyGroupRequest | JoinOrdered | LeaveOrdered | AnyAccessRequest
 AnyAnswer = AnyResolveAnswer | GroupPresented
 
 
