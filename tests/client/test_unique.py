@@ -70,5 +70,8 @@ async def test_of_two_founders_that_meet_after_a_cut_the_one_without_the_lock_le
 
 async def test_only_plain_groups_are_founded(world: World) -> None:
     async with rostra.connect(H1) as ann:
-        with pytest.raises(BadInput, match="another kind"):
-            ann.join("chess", unique=True, membership="led")
+        for membership in ("led", "agreed"):
+            with pytest.raises(BadInput, match="another kind"):
+                ann.join("chess", unique=True, membership=membership)
+        with pytest.raises(BadInput, match="are the system's"):  # a lock is not to be had by its name
+            await ann.join("rostra/unique/chess")

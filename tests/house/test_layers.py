@@ -71,6 +71,7 @@ PROTOCOLS = [
     "led",
     "access",
     "agreed",
+    "atomic",
     "front",
 ]
 """From the ground up, inside `protocols`."""

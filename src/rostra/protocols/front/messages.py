@@ -20,6 +20,7 @@ from rostra.names.checks import Moment, Natural
 from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
@@ -33,7 +34,7 @@ SUBMIT_MESSAGES_MAX: Final = 65_536
 
 AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
 AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup
-AnyRequest = AnyResolveRequest | AnyGroupRequest | AnyAccessRequest
+AnyRequest = AnyResolveRequest | AnyGroupRequest | JoinOrdered | LeaveOrdered | AnyAccessRequest
 AnyAnswer = AnyResolveAnswer | GroupPresented
 
 
