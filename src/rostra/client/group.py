@@ -72,7 +72,7 @@ class Membership(Followed):
     agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
     """
 
-    __slots__ = ("_credential", "_left", "_online", "_unique", "led", "meta", "permanent")
+    __slots__ = ("_credential", "_left", "_online", "_unique", "closed", "led", "meta", "permanent")
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class Membership(Followed):
         self.permanent = permanent
         self._credential = credential
         self._unique = unique
+        self.closed = False  # of a led group: it hears sequences of members only
         self.led = led  # with ``membership="led"``: the copy is the leader's list
         self._online: MemberFollow | None = None
         self._left: RostraError | None = None
@@ -113,9 +114,9 @@ class Membership(Followed):
         if self._unique:
             return JoinUnique(self.group, online, self.meta)
         if "!" in self.group.name and not self.permanent:
-            return JoinRestricted(self.group, self._credential, self.led, online, self.meta)
+            return JoinRestricted(self.group, self._credential, self.led, online, self.meta, self.closed)
         if self.led:
-            return JoinLed(self.group, online=online, meta=self.meta)
+            return JoinLed(self.group, online=online, meta=self.meta, closed=self.closed)
         return requests.Join(self.group, online, self.permanent, self.meta)
 
     def _asks_out(self, meta: bytes = b"") -> requests.Leave | LeaveLed:

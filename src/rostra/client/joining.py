@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rostra.client.me import Me
 
 
+HearsName = Literal["all", "members"]
+
 AgreedStay = AgreedMembership | AgreedConversation | Ordered
 
 Joining = (
@@ -102,6 +104,7 @@ class Joins:
         permanent: bool = ...,
         credential: bytes = ...,
         unique: bool = ...,
+        hears: HearsName = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
 
@@ -134,6 +137,7 @@ class Joins:
         permanent: bool = ...,
         credential: bytes = ...,
         unique: bool = ...,
+        hears: HearsName = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -156,6 +160,7 @@ class Joins:
         permanent: bool = False,
         credential: bytes = b"",
         unique: bool = False,
+        hears: HearsName = "all",
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -185,6 +190,7 @@ class Joins:
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
+        Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone.
 
         `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides. With
         `unique` we found the group: nobody is in it, and nobody else founds it (`NameInUse`).
@@ -237,6 +243,10 @@ class Joins:
             return Entering(enter_agreed)
         if membership == "led" and permanent:
             raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
+        if hears not in ("all", "members"):
+            raise BadInput(f"hears={hears!r}", fix="use one of: all, members")
+        if hears != "all" and (membership != "led" or delivery != "none"):
+            raise BadInput(f"hears={hears!r}", fix='it is for membership="led" with delivery="none"')
         if survive != "any" or not create or attributes:
             what = f'survive, create or attributes with membership="{membership}"'
             raise BadInput(what, fix='add membership="agreed"')
@@ -267,6 +277,7 @@ class Joins:
                 credential=credential,
                 unique=unique,
             )
+            joined.closed = hears == "members"
             await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
             return joined
 

@@ -24,7 +24,7 @@ from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Reading, Submit, Told
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import AnySetNotice, JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
@@ -122,6 +122,7 @@ class SimProgram:
         self.watched = Views()
         self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
         self.agreed: dict[Group, SimAgreed] = {}  # groups of agreed membership that it is in
+        self.set_notices: list[AnySetNotice] = []  # of transient sets and sequences
         self.link: SimLink
         self._world = world
         self._calls: dict[int, SimCall] = {}
@@ -366,7 +367,12 @@ class SimProgram:
 
     def take(self, item: Answered | Told) -> None:
         if isinstance(item, Told):
-            if self.alive:
+            if not self.alive:
+                return
+            if isinstance(item.notice, AnySetNotice):
+                self.set_notices.append(item.notice)
+                self._world.busy()
+            else:
                 self._hear(item.notice)
             return
         call = self._calls.pop(item.token)

@@ -281,7 +281,7 @@ class AccessAgent(Service):
     def _join(self, stay: Stay, join: JoinRestricted, token: int) -> None:
         me, group = stay
         if join.led:
-            led = JoinLed(group, online=join.online, meta=join.meta)
+            led = JoinLed(group, online=join.online, meta=join.meta, closed=join.closed)
             self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, led)))
             return
         effects = self.stack.call(

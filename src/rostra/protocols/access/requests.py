@@ -18,6 +18,7 @@ class JoinRestricted(Request, frozen=True, tag=80):
     led: bool = False
     online: bool = True
     meta: bytes = b""
+    closed: bool = False  # of a led group: it hears sequences of members only
 
 
 class JoinUnique(Request, frozen=True, tag=82):

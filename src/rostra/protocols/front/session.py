@@ -15,7 +15,7 @@ unread, its members are paused, and in the end the senders are blocked (X-090).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never, get_args
 
 from msgspec import Struct
 
@@ -44,7 +44,15 @@ from rostra.protocols.front.messages import (
 )
 from rostra.protocols.front.port import Hold, ProgramLink
 from rostra.protocols.front.shares import User
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import (
+    AnySetNotice,
+    AnySetRequest,
+    CreateSet,
+    JoinLed,
+    LeaveLed,
+    OpenSequence,
+    SequenceMessage,
+)
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
@@ -83,8 +91,18 @@ TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
 _NEW_WORK: Final = (
-    *(Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed, JoinOrdered),
-    *(JoinRestricted, JoinUnique),
+    Open,
+    Join,
+    Watch,
+    SetOnline,
+    Enter,
+    JoinAgreed,
+    JoinLed,
+    CreateSet,
+    OpenSequence,
+    JoinOrdered,
+    JoinRestricted,
+    JoinUnique,
 )
 """What an agent that is shutting down refuses."""
 
@@ -95,9 +113,20 @@ _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall, CloseGroup, Reo
 """What a program over TCP may ask only if it has shown a token."""
 
 _SPOKEN: Final = (
-    *(Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed, JoinOrdered, LeaveOrdered),
-    *(JoinRestricted, JoinUnique),
+    Enter,
+    Exit,
+    JoinAgreed,
+    LeaveAgreed,
+    JoinLed,
+    LeaveLed,
+    JoinOrdered,
+    LeaveOrdered,
+    JoinRestricted,
+    JoinUnique,
+    *get_args(AnySetRequest),
 )
+
+_SET_NOTICES: Final = tuple([each for each in get_args(AnySetNotice) if each is not SequenceMessage])
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -286,7 +315,7 @@ class ProgramSession:
         for number in numbers:
             endpoint = self.endpoints[number]
             missed = all_missed.setdefault(endpoint, Missed())
-            if type(notice) is Message:
+            if type(notice) is Message or type(notice) is SequenceMessage:
                 missed.messages += 1
             elif type(notice) is Changed or type(notice) is Snapshot:
                 # What this watcher still knows is what came before the first that it missed.
@@ -620,7 +649,7 @@ def holding(request: Any) -> Holding:
     return HOLDS.get(kind) or GIVES_BACK[kind], about
 
 
-_NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
+_NEVER_DROPPED: Final = (Gap, Life, NotDelivered, *_SET_NOTICES)
 """Small, rare, and not to be had again by asking."""
 
 _LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed})
