@@ -169,6 +169,7 @@ MESSAGES: list[Any] = [
     seat.ReplicateRecord(7, KeyedRecord("registry", 7 << 10, b"\x91\xa4news")),
     seat.ReplicateRecord(7, KeyedRecord("claim/chess", 7 << 10)),
     seat.RecordReplicated(7, 7 << 10),
+    seat.RoomReported(False),
     seat.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
     seat.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),

@@ -27,7 +27,7 @@ from rostra.core.effects import (
     Send,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, TooLarge
+from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX
 from rostra.protocols.access.judge import Judge
@@ -68,6 +68,9 @@ class AccessServer(Service):
         self._load()
         match event:
             case Asked(_, token, Revoke(data)):
+                if why := self._records.no_room:
+                    refusal = StoreFailed(f"the revocation: {why}", fix="make room, and ask again")
+                    return [Answer(token, denied(refusal))]
                 return asked_to_revoke(self.judge, token, data, self._believed)
             case Received(sender, RevocationsTold() as message):
                 if sender not in self.stack[SERVER].neighbours.up:
@@ -90,11 +93,15 @@ class AccessServer(Service):
         return []
 
     def _believed(self, new: tuple[Revocation, ...], source: Domain | None = None) -> list[Effect]:
+        """On a full disk a neighbour's revocation counts all the same: that neighbour has it."""
+        others = sorted([peer for peer in self.stack[SERVER].neighbours.up if peer != source])
+        told = [Send(peer, RevocationsTold(new)) for peer in others]
+        if self._records.no_room:
+            return [Ignored("RevocationsTold", "no room to keep it"), *told]
         kept = tuple([self.judge.revoked[key] for key in sorted(self.judge.revoked)])
         record = self._records.put(REVOCATIONS, msgspec.msgpack.encode(kept))
         self._seen = self._records.version
-        others = sorted([peer for peer in self.stack[SERVER].neighbours.up if peer != source])
-        return [Secure(record), *[Send(peer, RevocationsTold(new)) for peer in others]]
+        return [Secure(record), *told]
 
     # Closed groups
 
@@ -105,6 +112,8 @@ class AccessServer(Service):
                 f"{group} belongs to the server of {group.scope}; this is the server of {self.domain}",
                 fix=f"ask the server of {group.scope}",
             )
+        if self._records.no_room:
+            raise StoreFailed(f"{group}: {self._records.no_room}", fix="make room, and ask again")
         known = self.judge.closed.get(self.domain, ClosedList(self.domain, 0))
         groups = dict(known.groups)
         if isinstance(request, ReopenGroup):
