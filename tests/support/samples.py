@@ -4,7 +4,6 @@ from typing import Any
 
 from rostra.core.records import KeyedRecord
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, ProofAttributes, Role, Slow
-from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
 from rostra.groups.items import AgreedViewId, SentIn
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
