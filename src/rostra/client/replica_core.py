@@ -43,6 +43,8 @@ LATER_MAX: Final = 1_000_000
 
 CHECKPOINTS_KEPT: Final = 4
 
+STATE_LOST: Final = "every member that had the state is gone"
+
 
 class SendInOrder(Struct, frozen=True):
     payloads: tuple[bytes, ...]
@@ -107,7 +109,7 @@ class ReplicaCore:
                 self.log.base, self.log.view = self.log.position, 0
         donor = next((each for each in members if each not in self._needs), None)
         if donor is None:
-            return [StateLost("every member that had the state is gone")]
+            return [StateLost(STATE_LOST)]
         if donor != self._donor:
             self._donor, joined = donor, list(self._needs)
         if not self.has_state:
