@@ -7,6 +7,7 @@ SEEDS   ?= 1000
 HOURS   ?= 1
 KILLS   ?= 20
 STORMS  ?= 20
+WORLDS  ?= 100
 ROUNDS  ?= 40
 EVENTS  ?= 1000000 10000000 100000000
 AT      ?= /tmp/month
@@ -18,7 +19,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak histories histories-live storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*## .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +97,9 @@ parity-history: $(READY)  ## do audits say what the simulator's checkers say? ST
 
 plant-history: $(READY)  ## change raw segments in every way, simulated and real: what does each change lead to? Ten minutes
 	@$(BIN)/python -m tests.history.plants $(ARGS)
+
+clean-history: $(READY)  ## WORLDS=100 without a fault, crowded, with clocks off and tails lost: is any promise called broken?
+	@$(BIN)/python -m tests.history.clean --worlds $(WORLDS) $(ARGS)
 
 long-storms: $(READY)  ## storms that the suite leaves out, because another seed shows the same
 	@$(BIN)/pytest -q -m long tests/faults $(ARGS)
