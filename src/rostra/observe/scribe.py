@@ -51,6 +51,7 @@ from rostra.protocols.front.events import (
     WatchBegan,
     WatchEnded,
 )
+from rostra.protocols.led.observed import LedStanding
 from rostra.protocols.links.events import (
     ChannelClosed,
     PacketArrived,
@@ -147,6 +148,7 @@ class Scribe:
             AgreedUnlisted: self._unlisted,
             ViewAgreed: views.agreed,
             SetIsolated: views.isolated,
+            LedStanding: self._led,
             Answer: self._answered,
             Deliver: self._delivered,
             fifo_events.Cast: self._cast,
@@ -242,6 +244,18 @@ class Scribe:
     def _unlisted(self, unlisted: AgreedUnlisted) -> None:
         self._counter = unlisted.stamp[1] - 1
         self._left_group(unlisted.endpoint, unlisted.group, unlisted.cause)
+
+    def _led(self, led: LedStanding) -> None:
+        self._sheet.write(
+            "led",
+            group=str(led.group),
+            what=led.standing,
+            peer=led.parent,
+            cause=led.because,
+            accused=led.lost,
+            domain=led.registrar,
+            count=led.total,
+        )
 
     def _answered(self, answer: Answer) -> None:
         since, asked = self._asked.pop(answer.token, (0.0, None))
