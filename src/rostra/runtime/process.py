@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 
 from rostra.config import WorldConfig
+from rostra.core.disk import KeepFree, RoomChanged
 from rostra.core.effects import (
     Answer,
     CancelTimer,
@@ -75,6 +76,7 @@ from rostra.protocols.election.events import (
     Resign,
     StallDetected,
     StateReceived,
+    StorageChanged,
 )
 from rostra.protocols.fifo.events import (
     Broadcast,
@@ -153,7 +155,7 @@ class HostedNode:
         self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
-        self.take_waiting: Callable[[], list[Event]] = list  # what a disk without room has held up
+        self.lacks_room = False  # on its disk, as it was told
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.observers: tuple[Observer, ...] = ()  # of every step
 
@@ -217,6 +219,7 @@ class Process:
             CancelTimer: self._cancel_timer,
             Persist: self._persist,
             Secure: self._persist,
+            KeepFree: self._keep_free,
             LinkUp: links.up,
             LinkMoved: links.up,
             LinkDown: links.down,
@@ -236,8 +239,13 @@ class Process:
             StateReceived: self._seat_ordered,
             FollowerLinked: self._seat_ordered,
             Committed: self._seat_ordered,
+            StorageChanged: self._seat_ordered,
         }
         self._do = with_observations(acts, self.carried_out)
+        # What others see, and what may so rest on records of this turn. `_transmit` looks by itself: between
+        # nodes of this process nothing is seen.
+        self._may_rest = frozenset(acts) - {Persist, Secure, SetTimer, CancelTimer, Transmit}
+        self._unsynced: dict[HostedNode, None] = {}
 
     def clock(self) -> float:
         """What time it is; another one where time is pretended."""
@@ -297,6 +305,8 @@ class Process:
                 self._dial(hosted, peer)
         for seat in self._seats:
             self.step(seat, Begun())
+        for hosted in list(self.hosted_nodes.values()):
+            self._look_for_room(hosted)
         self.spawn(self._watch_programs())
         self.lag.start()
 
@@ -484,6 +494,8 @@ class Process:
             if self._waiting:
                 self._work()
             self._flush()
+            if self._unsynced:
+                self._sync()
             if self._writers:
                 self._write()
         except Exception as error:
@@ -558,11 +570,21 @@ class Process:
             outputs = hosted.replica.server_ordered(outputs)
         do = self._do
         for output in outputs:
+            if self._unsynced and type(output) in self._may_rest:
+                self._sync()
             do[type(output)](hosted, output)
 
     def perform(self, hosted: HostedNode, output: Output) -> None:
         """An order that waited."""
+        if self._unsynced and type(output) in self._may_rest:
+            self._sync()
         self._do[type(output)](hosted, output)
+
+    def _sync(self) -> None:
+        """Records of this turn, of all nodes here: now they are on disk."""
+        unsynced, self._unsynced = self._unsynced, {}
+        for hosted in unsynced:
+            hosted.store.sync()
 
     def carried_out(self, hosted: HostedNode, output: Output) -> None:
         """Its turn has come, among the orders of its step: let it be reported."""
@@ -606,6 +628,8 @@ class Process:
             self._inner.append((neighbour, PacketArrived(hosted.path, transmit.packet)))
             return
         channel = hosted.channels.get(transmit.to)
+        if self._unsynced:
+            self._sync()
         if channel is not None:
             channel.send(transmit.packet)
         else:
@@ -632,7 +656,10 @@ class Process:
         if isinstance(record, Ballot):
             hosted.store.persist_ballot(record)
         elif not isinstance(record, RegistryRecord):
-            hosted.store.persist(record)
+            if type(order) is Persist or hosted.replica is None:  # else it is for its seat to store
+                hosted.store.persist(record)
+                self._unsynced[hosted] = None
+                self._look_for_room(hosted)
         else:
             # A copy of a list that a server above us keeps: what matters can wait for the disk.
             hosted.unwritten[record.scope] = record
@@ -646,6 +673,24 @@ class Process:
                 self.no_room(hosted, "registry", error)
                 return
             del hosted.unwritten[scope]
+
+    def _keep_free(self, hosted: HostedNode, order: KeepFree) -> None:
+        hosted.store.keep_free(order.size)
+        self._look_for_room(hosted)
+
+    def _look_for_room(self, hosted: HostedNode) -> None:
+        """Is there room for the next records? The node is told when that changes."""
+        if hosted.replica is not None and not hosted.is_seat:
+            return  # its replicas tell it
+        lacking = ""
+        try:
+            hosted.store.make_room()
+        except StoreFailed as error:
+            lacking = error.what
+            self.no_room(hosted, "records", error)
+        if hosted.lacks_room != bool(lacking):
+            hosted.lacks_room = bool(lacking)
+            self.step_inside(hosted, RoomChanged(lacking))
 
     def no_room(self, hosted: HostedNode, what: str, error: StoreFailed) -> None:
         """The disk did not take this. What needs it is refused, or waits; the node goes on."""
@@ -738,5 +783,5 @@ class Process:
             self._disks_due = self.now + DISK_AGAIN_S
             for hosted in list(self.hosted_nodes.values()):
                 self._write_down(hosted)
-                for event in hosted.take_waiting():
-                    self.step(hosted, event)
+                if hosted.lacks_room:
+                    self._look_for_room(hosted)

@@ -112,6 +112,7 @@ class SimProgram:
         self.host = host
         self.name = name
         self.alive = True
+        self.died_joining: set[Group] = set()  # where its agent may have let it in after its death
         self.deaf = False  # it does not read
         self.endpoint: Endpoint | None = None
         self.waiting: list[SimCall] = []  # asked before the agent had opened the endpoint
@@ -552,6 +553,8 @@ class SimProgram:
 
     def die(self) -> None:
         self.alive = False
+        joins = [call.request for call in self._calls.values() if isinstance(call.request, Join)]
+        self.died_joining = {join.group for join in joins}
         self.views, self.watched = Views(), Views()
         self.following.clear()
         self.online.clear()

@@ -103,9 +103,6 @@ _NEW_WORK: Final = (
 )
 """What an agent that is shutting down refuses."""
 
-_STORED: Final = (Open, Register, Unregister)
-"""What is answered only when the disk has it."""
-
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
@@ -342,7 +339,7 @@ class ProgramSession:
         front = self.front
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
-            if taken == items_max or self._answers > records_max:
+            if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
                 self._put_off([item, *items])
                 self._port.in_next_turn(self.go_on)
                 return
@@ -453,7 +450,7 @@ class ProgramSession:
         if not self.administers and isinstance(request, _ADMINISTRATION):
             self.answer(token, front.no_administration())
             return
-        if isinstance(request, _STORED) and (refusal := self._port.no_room_for(request)) is not None:
+        if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
             return
         if type(request) is Open:
