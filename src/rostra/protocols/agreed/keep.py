@@ -13,19 +13,30 @@ is stored (`core/secure.py`), joins are refused with the reason, and the set goe
 
 Kept are all sets of a server that has replicas, and of others those with a group whose rule lets one side
 live at most. Not kept: what hosts ask again, what others look after, and groups whose record would exceed
-`RECORD_BYTES_MAX`: these are restored from the hosts, as all are where nothing is kept.
+`RECORD_BYTES_MAX` or its key `KEY_LENGTH_MAX`: these are restored from the hosts, as all are where nothing is
+kept.
 """
 
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from rostra.core.effects import Secure
-from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records
+from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord, Records
 from rostra.errors import UNDECODABLE
 from rostra.names import Domain, Group, parent
-from rostra.protocols.agreed.changes import CommitRecord, Number, Pid, Proposal, Round, ServerId, SetView
+from rostra.protocols.agreed.changes import (
+    CommitRecord,
+    GroupPlace,
+    Number,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    SetView,
+)
 from rostra.protocols.agreed.groups import AgreedGroup, CarriedGroups, GroupTable
 from rostra.protocols.agreed.state import Coordinating, Electing, Idle, Locked, Phase, SetState
 
@@ -52,6 +63,7 @@ class KeptSet(Struct, frozen=True, array_like=True):
     merged: Number
     over: tuple[Pid, ...]
     gave_up: str
+    places: tuple[tuple[Group, GroupPlace], ...] = ()  # of groups that are in another set, or on their way
 
     @classmethod
     def of(cls, state: SetState) -> "KeptSet":
@@ -70,6 +82,7 @@ class KeptSet(Struct, frozen=True, array_like=True):
             state.merged,
             state.over,
             state.gave_up,
+            tuple(sorted(state.table.places.items(), key=itemgetter(0))),
         )
 
     def state(self, table: GroupTable) -> SetState:
@@ -113,7 +126,7 @@ class SetKeeper:
         self._domain = domain
         self._records = records
         self._sets: dict[Domain, KeptSet] = {}  # as last kept
-        self._groups: dict[Group, AgreedGroup] = {}
+        self._groups: dict[tuple[Domain, Group], AgreedGroup] = {}  # by set
         self._new: list[KeyedRecord] = []
         self._last: KeyedRecord | None = None
 
@@ -127,21 +140,23 @@ class SetKeeper:
             self._sets[name] = kept
             self._put_set(name, _fitting(_encode(kept)))
         for group, known in state.table.groups.items():
-            if known is not self._groups.get(group):
-                self._groups[group] = known
-                self._put_group(group, _fitting(_encode(known.carried())))
-        for group in [each for each in self._groups if each.scope == name]:
+            if known is not self._groups.get((name, group)):
+                self._groups[name, group] = known
+                self._put_group(name, group, _fitting(_encode(known.carried())))
+        for where, group in [each for each in self._groups if each[0] == name]:
             if group not in state.table.groups:
-                del self._groups[group]
-                self._put_group(group, None)
+                del self._groups[where, group]
+                self._put_group(name, group, None)
 
     def _put_set(self, name: Domain, data: bytes | None) -> None:
         if data is not None or SETS + self._which(name) in self._records:
             self._wrote(self._records.put(SETS + self._which(name), data))
 
-    def _put_group(self, group: Group, data: bytes | None) -> None:
-        if data is not None or GROUPS + self._place(group) in self._records:
-            self._wrote(self._records.put(GROUPS + self._place(group), data))
+    def _put_group(self, name: Domain, group: Group, data: bytes | None) -> None:
+        place = self._place(name, group)
+        fits = data is not None and len(GROUPS) + len(place) <= KEY_LENGTH_MAX
+        if fits or GROUPS + place in self._records:
+            self._wrote(self._records.put(GROUPS + place, data))
 
     def _wrote(self, record: KeyedRecord) -> None:
         self._last = record
@@ -165,21 +180,30 @@ class SetKeeper:
             try:
                 kept = _decode_set(record.data or b"")
                 groups = {
-                    Group(each.key.removeprefix(prefix), name): _decode_group(each.data or b"")
+                    _group_of(each.key.removeprefix(prefix), name): _decode_group(each.data or b"")
                     for each in self._records.under(prefix)
                 }
             except UNDECODABLE:
                 continue
             self._sets[name] = kept
-            self._groups |= groups
-            found[name] = kept.state(GroupTable(groups))
+            self._groups |= {(name, group): known for group, known in groups.items()}
+            found[name] = kept.state(GroupTable(groups, places=dict(kept.places)))
         return found
 
     def _which(self, name: Domain) -> str:
         return OWN if name == self._domain else ABOVE
 
-    def _place(self, group: Group) -> str:
-        return f"{self._which(group.scope)}/{group.name}"
+    def _place(self, name: Domain, group: Group) -> str:
+        """Under the set that has it: of a group that has moved, that is not the set of its scope."""
+        elsewhere = "" if group.scope == name else f"/{group.scope}/"  # no part of a name is empty
+        return f"{self._which(name)}/{elsewhere}{group.name}"
+
+
+def _group_of(key: str, name: Domain) -> Group:
+    if not key.startswith("/"):
+        return Group(key, name)
+    scope, _, group = key[1:].partition("/")
+    return Group(group, Domain(scope))
 
 
 def _fitting(data: bytes) -> bytes | None:
