@@ -74,6 +74,12 @@ def agreed(deployment: Deployment, **options: Any) -> Make:
     return lambda: AgreedService(deployment, **options)
 
 
+def led(deployment: Deployment, **options: Any) -> Make:
+    from benchmarks.peers.rostra_led import LedService
+
+    return lambda: LedService(deployment, **options)
+
+
 def ordered(deployment: Deployment, **options: Any) -> Make:
     from benchmarks.peers.rostra_ordered import OrderedService
 
@@ -91,6 +97,13 @@ VIEWED: Final[list[Make]] = [
     )
 ]
 """Relaxed and agreed in turn: each watcher with a connection of its own, then those of a process with one."""
+
+
+STRENGTHS: Final[list[Make]] = [
+    ours(Deployment.APART),
+    led(Deployment.APART, note="led"),
+    agreed(Deployment.APART, note=AGREED),
+]
 
 
 class Planned(NamedTuple):
@@ -165,6 +178,14 @@ PLAN: Final = {
     "W8": Planned(
         "W1 with agreed views beside relaxed membership: until the last of 50 has the view with a joiner",
         [(peer, workloads.join_until_all_know) for peer in (*REDIS, *VIEWED)],
+    ),
+    "W10": Planned(
+        "relaxed, led and agreed membership: W1, W2 and W7 in one run (docs/strengths.md)",
+        [
+            (peer, work)
+            for work in (workloads.join_until_all_know, workloads.who_is_there, workloads.memory_per_member)
+            for peer in STRENGTHS
+        ],
     ),
     "W9": Planned(
         "locks taken and given back per second; and until the next leads when a leader is killed",

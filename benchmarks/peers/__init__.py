@@ -24,6 +24,10 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.rostra import RostraProgram
 
             return RostraProgram(**settings)
+        case "rostra-led":
+            from benchmarks.peers.rostra_led import LedProgram
+
+            return LedProgram(**settings)
         case "rostra-agreed":
             from benchmarks.peers.rostra_agreed import AgreedProgram
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,9 @@ from support.lab import FORGIVING, Lab, until
 
 import rostra
 from rostra.names import host_of
+from rostra.protocols.led.config import LedConfig
+
+NAMES = 1_000
 
 MEMBER = """
 import asyncio, sys, rostra
@@ -95,3 +99,39 @@ async def test_a_program_that_is_killed_is_not_listed_any_more(sites: Lab) -> No
             )
             os.kill(victim.pid, signal.SIGKILL)
             await until(lambda: not watched.members, "and is not any more")
+
+
+@pytest.mark.long
+@pytest.mark.spec("S-056", "S-060")
+async def test_a_registrar_killed_under_1000_names_has_them_all_within_a_third_of_the_lease(
+    sites: Lab,
+) -> None:
+    async with sites.program("eu.fr.h1", "many") as me:
+        for first in range(0, NAMES, 50):
+            await asyncio.gather(
+                *[
+                    me.join(f"name-{nth}", "eu", membership="led", online=False)
+                    for nth in range(first, first + 50)
+                ]
+            )
+
+        async def whole(node: str) -> bool:
+            return bool((await sites.inspect(node))["led_names"] == NAMES)
+
+        async def is_linked(node: str) -> bool:
+            return bool((await sites.inspect(node))["links"]["eu"]["up"])
+
+        async def is_lost() -> bool:
+            return not await is_linked("eu.fr")
+
+        await until(lambda: whole("eu"), "all are registered")
+        sites["eu"].kill()
+        await until(is_lost, "its loss is noticed")
+        await until(lambda: whole("eu.fr"), "another is the registrar")
+        sites["eu"].start()
+        await until(lambda: is_linked("eu.fr"), "it is back")
+        back_s = time.monotonic()
+        await until(lambda: whole("eu"), "its table is whole")
+        took_s = time.monotonic() - back_s
+        print(f"the table of {NAMES} names was whole {took_s:.2f} s after the registrar was back")
+        assert took_s < LedConfig().calm_s + LedConfig().lease_s / 3

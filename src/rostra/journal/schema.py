@@ -304,6 +304,12 @@ KINDS: Final = (
         "this server exchanges nothing more with `peer` in the set of `domain`, until they meet again",
         "peer life domain what",
     ),
+    RowKind(
+        "led",
+        "this agent stands otherwise in a led set: `what` is leads | child (of `peer`) | out, `cause` why; "
+        "`accused` is a leader that it could not reach, `domain` the registrar, `count` the members it lists",
+        "group what peer cause accused domain count",
+    ),
     # The truth that only an all-seeing observer has (role sim), or the lab that does it (role lab)
     RowKind("server-changed", "`change` is started | crashed | paused | continued", "peer change"),
     RowKind(

@@ -12,6 +12,7 @@ from rostra.names import Domain, Group
 from rostra.observe.log import EventLog, long_time
 from rostra.protocols.agreed.observed import HostGiven, SetIsolated, ViewAgreed
 from rostra.protocols.election.events import Follow, TermRefused
+from rostra.protocols.led.observed import LedStanding
 from rostra.protocols.links.events import Awaited, Forgotten, LinkEvidence, Removed, Suspected, Trusted
 
 
@@ -38,6 +39,7 @@ class NodeLog(Reporter):
             DiskRefused: self._disk_refused,
             ViewAgreed: self._view_agreed,
             SetIsolated: self._isolated,
+            LedStanding: self._led,
             HostGiven: self._given,
         }
 
@@ -162,6 +164,19 @@ class NodeLog(Reporter):
         elif self._blocked.pop(key, None) is not None:
             self._log.note(
                 "members_live", node=node, group=str(given.group), view=given.number, fence=given.fence
+            )
+
+    def _led(self, now: Instant, node: Domain, led: LedStanding) -> None:
+        """A leader that is lost, and sets that meet. Joins and leaves are no lines."""
+        if led.lost is not None or led.because.startswith("another"):
+            self._log.note(
+                "set_leader_changed",
+                node=node,
+                group=str(led.group),
+                standing=led.standing,
+                parent=led.parent,
+                lost=led.lost,
+                because=led.because,
             )
 
     # The machine

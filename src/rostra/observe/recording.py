@@ -43,10 +43,10 @@ from rostra.observe.veil import veiled, without_keys
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.election import events as lead
 from rostra.protocols.fifo import events as fifo
+from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.relaxed.registry import RegistryRecord
-from rostra.protocols.relaxed.requests import AnyRequest
 from rostra.stacks import SERVICES, NodePlan, SeatPlan
 from rostra.wire import Encoder, FrameKind, FrameReader
 

@@ -53,6 +53,7 @@ from rostra.protocols.front.events import (
     WatchBegan,
     WatchEnded,
 )
+from rostra.protocols.led.observed import LedStanding
 from rostra.protocols.links.events import (
     ChannelClosed,
     PacketArrived,
@@ -152,6 +153,7 @@ class Scribe:
             MemberUnlisted: self._unproven,
             ViewAgreed: views.agreed,
             SetIsolated: views.isolated,
+            LedStanding: self._led,
             Answer: self._answered,
             Deliver: self._delivered,
             fifo_events.Cast: self._cast,
@@ -247,6 +249,18 @@ class Scribe:
     def _unlisted(self, unlisted: AgreedUnlisted) -> None:
         self._counter = unlisted.stamp[1] - 1
         self._left_group(unlisted.endpoint, unlisted.group, unlisted.cause)
+
+    def _led(self, led: LedStanding) -> None:
+        self._sheet.write(
+            "led",
+            group=str(led.group),
+            what=led.standing,
+            peer=led.parent,
+            cause=led.because,
+            accused=led.lost,
+            domain=led.registrar,
+            count=led.total,
+        )
 
     # Restricted names: an authority was asked in between
 

@@ -20,6 +20,7 @@ from rostra.protocols.fifo.submitter import Submitter
 from rostra.protocols.flow.messages import Range
 from rostra.protocols.links.core import Link
 from rostra.runtime.agreed_state import agreed_document
+from rostra.runtime.led_state import led_document, names_registered
 
 if TYPE_CHECKING:
     from rostra.runtime.process import HostedNode, Process
@@ -81,6 +82,8 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
         "data": process.data.document(hosted),
         "speech": _speech(node.stack),
         "agreed": agreed_document(node.stack),
+        "led": led_document(node.stack, process.now),
+        "led_names": names_registered(node.stack),
         "submitted": _submitted(node.stack),
         "links": {peer: _link(process, hosted, link) for peer, link in sorted(node.links.items())},
         "programs": [

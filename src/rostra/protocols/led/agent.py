@@ -101,6 +101,7 @@ from rostra.protocols.led.messages import (
     decode_letter,
     encode_letter,
 )
+from rostra.protocols.led.observed import OUT, Stood, observed, stands
 from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
@@ -185,6 +186,7 @@ class LedAgent(Service):
         self._token = FIRST_TOKEN
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
+        self._stood: dict[Group, Stood] = {}  # as observers were shown it
         self._ticking = False
         self._calming = False
         self._now: Instant = 0.0
@@ -562,7 +564,20 @@ class LedAgent(Service):
         if tree.record is None:
             self.trees.pop(group, None)
         self._perform(effects)
+        self._show_standing(group)
         self.lists_changed(group)
+
+    def _show_standing(self, group: Group) -> None:
+        tree = self.trees.get(group)
+        before, after = self._stood.get(group, (OUT, None)), stands(tree)
+        if after is None or after == before:
+            return
+        if after[0] == OUT:
+            del self._stood[group]
+        else:
+            self._stood[group] = after
+        registrar = self.registrars.get(group.scope)
+        self.out.append(observed(group, tree, before, after, None if registrar is None else registrar.path))
 
     def lists_changed(self, group: Group) -> None:
         known = self.transient.owned.get(group) or self.trees.get(group)
