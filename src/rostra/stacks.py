@@ -1,8 +1,8 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
     agent             HostCore, OrderAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
-    cluster's server  ClusterCore, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
-    domain's server   CallServer, MovingServer, LedServer, ClaimServer, DomainServer
+    cluster's server  ClusterCore, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
+    domain's server   CallServer, MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -29,6 +29,7 @@ from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.protocols.atomic.agent import OrderAgent
+from rostra.protocols.atomic.relay import OrderRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
@@ -58,7 +59,7 @@ SERVICES: Final = (
         LedAgent,
         LedServer,
     ),
-    *(ClaimAgent, ClaimServer),
+    *(OrderRelay, ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
 
@@ -177,7 +178,7 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     services = *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
-    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path), *services)
+    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path, plan.fifo.config), *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:
@@ -196,7 +197,10 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    services = CallServer(plan.path), views, LedServer(plan.path), ClaimServer(plan.path, registry), server
+    services = (
+        *(CallServer(plan.path), views, OrderRelay(plan.path), LedServer(plan.path)),
+        *(ClaimServer(plan.path, registry), server),
+    )
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

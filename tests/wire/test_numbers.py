@@ -9,6 +9,7 @@ from support import samples
 from rostra.groups.attributes import Attributes
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
+from rostra.protocols.atomic.messages import HubMessage, OrderMessage
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
@@ -25,13 +26,21 @@ GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
 
 FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "packet": (Packet,),
-    "message": (ServerMessage, SeatMessage, ClaimMessage, BranchMessage, SetMessage, LedMessage),
+    "message": (
+        ServerMessage,
+        SeatMessage,
+        ClaimMessage,
+        BranchMessage,
+        SetMessage,
+        LedMessage,
+        OrderMessage,
+    ),
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),
     "item": (ProgramItem,),
     "group item": (GroupItem,),
-    "speech": (DataMessage,),
+    "speech": (DataMessage, HubMessage),
     "attributes": (Attributes,),
 }
 
