@@ -59,7 +59,6 @@ def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "release"),
     [
-        ({"membership": "led", "delivery": "fifo"}, "comes with Rostra 0.3"),
         ({"delivery": "atomic"}, "comes with a later version"),
     ],
 )

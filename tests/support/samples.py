@@ -258,6 +258,7 @@ REQUESTS: list[Any] = [
     program.Recall(BOB, H2),
     Enter(CHESS),
     Enter(PAYROLL, Role.RECEIVE, Slow.EXPEL, b"rank 1"),
+    Enter(CAFE, membership=MembershipKind.LED),
     Exit(CHESS),
     JoinAgreed(CHESS),
     JoinAgreed(CAFE, DeliveryKind.FIFO, "size > 3", create=False, meta=b"rank 1"),

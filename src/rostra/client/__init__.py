@@ -10,6 +10,8 @@ groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
 ordered       a group whose messages have one order
+replicated    an object that is the same at every member: replica_core decides, commands are applied once
+shares        keys that members share out, each held by one at a time
 states        the state of the connection to the agent
 admin         servers, for administrators
 session       the program's session with its agent, across reconnects
@@ -33,6 +35,9 @@ from rostra.client.groups import GroupInfo as GroupInfo
 from rostra.client.leadership import Term as Term
 from rostra.client.me import Me as Me
 from rostra.client.ordered import Ordered as Ordered
+from rostra.client.replica_core import ReplicaDiverged as ReplicaDiverged
+from rostra.client.replicated import Replicated as Replicated
+from rostra.client.replicated import command as command
 from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State

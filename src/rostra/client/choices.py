@@ -1,9 +1,8 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
-The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership,
-without delivery or with ``fifo``; agreed membership with the same, or with ``atomic``; led membership without
-delivery. The other words are understood and refused by name, so that a program written for a later version
-says what it needs.
+The choice belongs to the group, not to its members; see `docs/api.md`. Relaxed, led and agreed membership
+come without delivery or with ``fifo``, agreed membership with ``atomic`` too. The other words are understood
+and refused by name, so that a program written for a later version says what it needs.
 """
 
 from enum import Enum
@@ -30,11 +29,6 @@ def check(membership: str, delivery: str) -> None:
         raise NotAvailable(
             f'delivery="atomic" with membership="{membership}" comes with a later version',
             fix='add membership="agreed"',
-        )
-    if membership == "led" and delivery != "none":
-        raise NotAvailable(
-            f'membership="{membership}" with delivery={delivery!r} comes with Rostra 0.3',
-            fix='until then: delivery="none", which is the default',
         )
 
 

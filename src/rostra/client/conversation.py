@@ -31,9 +31,11 @@ from rostra.errors import (
 )
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, GroupItem, Joined, Left, Message, Messages, Only, View, Without
+from rostra.groups.kinds import MembershipKind
 from rostra.groups.members import Because, Cause, Member, Members
 from rostra.names import Endpoint, Group, inside, parent
 from rostra.protocols.fifo import events as told
+from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
 from rostra.wire import Submit
@@ -98,6 +100,7 @@ class Conversation(OneReader):
         "_unread_bytes",
         "_waiting",
         "group",
+        "led",
         "me",
         "meta",
         "role",
@@ -105,12 +108,15 @@ class Conversation(OneReader):
         "unconfirmed",
     )
 
-    def __init__(self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes) -> None:
+    def __init__(
+        self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes, led: bool = False
+    ) -> None:
         super().__init__()
         self.me = me
         self.group = group
         self.role, self.slow = role, slow
         self.meta = meta
+        self.led = led  # with ``membership="led"``: the leader's list has us
         self._members: dict[Endpoint, Member] = {}
         self._lost: dict[Endpoint, None] = {}  # with a domain; they may come back
         self._parted: asyncio.Future[told.Parted] | None = None
@@ -124,6 +130,10 @@ class Conversation(OneReader):
         self._outgoing: list[bytes] = []
         self._flushing = False
         self._start_over()
+
+    def asks_in(self) -> Enter:
+        membership = MembershipKind.LED if self.led else MembershipKind.RELAXED
+        return Enter(self.group, self.role, self.slow, self.meta, membership)
 
     def _start_over(self) -> None:
         self._credit = self._first_credit = self._submitted = 0

@@ -177,7 +177,8 @@ class Joins:
         places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
         "all", when so many hosts of the view have it. `slow` is "throttle" or "expel".
 
-        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes.
+        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
+        ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
@@ -239,7 +240,7 @@ class Joins:
                 raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
 
             async def enter_conversation() -> Conversation:
-                talk = Conversation(me, key, role=kind[0], slow=kind[1], meta=meta)
+                talk = Conversation(me, key, role=kind[0], slow=kind[1], meta=meta, led=membership == "led")
                 await within(deadline_s, me._enter(talk), f"joining {key} was not confirmed")
                 return talk
 

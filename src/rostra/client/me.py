@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from rostra.client import leadership
+from rostra.client import leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
 from rostra.client.agreed_talk import AgreedConversation
@@ -42,7 +42,7 @@ from rostra.names import (
 )
 from rostra.protocols.agreed.requests import LeaveAgreed
 from rostra.protocols.atomic.requests import LeaveOrdered
-from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.fifo.requests import Exit
 from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
@@ -219,6 +219,8 @@ class Me(Joins):
 
     lead = leadership.lead
     lock = leadership.lock
+    replicate = replicated.replicate
+    shares = shares.shares
 
     # Messages and lives
 
@@ -301,7 +303,7 @@ class Me(Joins):
         self._conversations[talk.group] = talk
         self._connection.converse(self._number, talk.group, talk.hear)
         try:
-            await self._ask(Enter(talk.group, talk.role, talk.slow, talk.meta))
+            await self._ask(talk.asks_in())
         except BaseException as error:
             self._forget_conversation(talk)
             if isinstance(error, asyncio.CancelledError):
@@ -467,8 +469,7 @@ class Me(Joins):
             self._settling.append((joined, connection.post(self._number, order)))
         for group, talk in self._conversations.items():
             connection.converse(self._number, group, talk.hear)
-            enter = Enter(group, talk.role, talk.slow, talk.meta)
-            self._settling.append((talk, connection.post(self._number, enter)))
+            self._settling.append((talk, connection.post(self._number, talk.asks_in())))
         for group, stay in self._agreed.items():
             connection.converse(self._number, group, stay.hear)
             self._settling.append((stay, connection.post(self._number, stay.join)))

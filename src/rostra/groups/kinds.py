@@ -69,3 +69,5 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
 
 PLAIN: Final = GroupKind()
 FIFO: Final = GroupKind(delivery=DeliveryKind.FIFO)
+LED: Final = GroupKind(MembershipKind.LED)
+LED_FIFO: Final = GroupKind(MembershipKind.LED, DeliveryKind.FIFO)

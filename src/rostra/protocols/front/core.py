@@ -24,7 +24,8 @@ from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
-from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import FIFO, LED_FIFO, GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
@@ -450,6 +451,9 @@ class FrontCore:
             session.answer(token, denied(refusal))
             return
 
+        is_led = enter.membership is MembershipKind.LED
+        kind = LED_FIFO if is_led else FIFO
+
         def is_here() -> bool:
             return session.number in self.by_number and endpoint in self._places
 
@@ -457,6 +461,8 @@ class FrontCore:
             if is_here():
                 self.settled(session, endpoint, enter, result, is_new=is_new)
                 session.answer(token, result)
+                if is_led and is_new and type(result) is Denied:
+                    session.parted(endpoint, group)
 
         def leave() -> None:
             if is_here():
@@ -467,14 +473,17 @@ class FrontCore:
                 about = Resolve(group.name, group.scope, self.config.kind_within_s)
                 self.ask_ourselves(endpoint, about, admission.listed)
 
-        entering = self._entering.setdefault(group, set())
-        admission = Admission(group, endpoint, entering, answer, leave)
         session.enters(endpoint, group)
         self.port.entered(group)
-        luck, our_token = self.port.luck(endpoint, group), self._expect(admission.joined)
-        self.join_soon(
-            session, JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta), ask
-        )
+        luck = self.port.luck(endpoint, group)
+        if is_led and enter.role is not Role.SUBMIT:  # its claim decides
+            join = JoinAsked(*(endpoint, self._expect(answer), group, luck), *_how(enter), kind)
+            self.join_soon(session, join)
+            return
+        entering = self._entering.setdefault(group, set())
+        admission = Admission(group, endpoint, entering, answer, leave, kind)
+        join = JoinAsked(*(endpoint, self._expect(admission.joined), group, luck), *_how(enter), kind)
+        self.join_soon(session, join, ask)
 
     def join_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool
@@ -684,6 +693,10 @@ class FrontCore:
 
 _JOINS_VIEWS: Final = frozenset({JoinAgreed, JoinOrdered})
 _LEAVES_VIEWS: Final = frozenset({LeaveAgreed, LeaveOrdered})
+
+
+def _how(enter: Enter) -> tuple[Role, Slow, bytes]:
+    return enter.role, enter.slow, enter.meta
 
 
 class _Route(NamedTuple):
