@@ -34,8 +34,10 @@ class FramesHeard(Event, frozen=True, gc=False):
 def heard(group: Group, source: Domain, messages: tuple[Any, ...]) -> Heard | FramesHeard:
     """A datagram of a group, as an event of the service whose messages are in it."""
     if messages and isinstance(messages[0], HubMessage):
-        return FramesHeard(group, source, tuple([each for each in messages if isinstance(each, HubMessage)]))
-    return Heard(group, source, tuple([each for each in messages if isinstance(each, DataMessage)]))
+        hub: list[Any] = [each for each in messages if isinstance(each, HubMessage)]
+        return FramesHeard(group, source, tuple(hub))
+    flow: list[Any] = [each for each in messages if isinstance(each, DataMessage)]
+    return Heard(group, source, tuple(flow))
 
 
 class DeliverAll(Effect, frozen=True, gc=False):

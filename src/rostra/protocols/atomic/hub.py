@@ -26,11 +26,7 @@ from typing import Final
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, SetTimer, TimerKey
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.agreed.changes import MemberId
-from rostra.protocols.atomic.config import (
-    TICK_MAX_S,
-    TICK_S,
-    WINDOW_FEED_BYTES,
-)
+from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
 from rostra.protocols.atomic.events import HubPost, OrderFlushed, OrderSubmitted
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import is_enough, is_prefix, longest_log, majority_has, shown_view
@@ -58,12 +54,12 @@ from rostra.protocols.atomic.messages import (
 from rostra.protocols.atomic.state import (
     AgreedNow,
     OrderLog,
-    Peer,
     Stage,
     StationFollows,
     StationGathers,
     StationIdle,
     StationOrders,
+    StationPeer,
     StationReports,
 )
 from rostra.protocols.atomic.station import Gallery
@@ -94,7 +90,7 @@ class Station:
         self._stable = stable
         self._bytes = datagram_bytes
         self._left: set[MemberId] = set()  # since the last view in our log
-        self._peers: dict[Domain, Peer] = {}
+        self._peers: dict[Domain, StationPeer] = {}
         self._linked: dict[StationId, HubReport] = {}  # who wait for the view that they come with
         self._outs: set[StationId] = set()  # without whom the group goes on
         self._out = OutFeed(feed_name(me.host))
@@ -409,11 +405,11 @@ class Station:
         *,
         send: bool = True,
     ) -> None:
-        peer = self._peers[id.host] = Peer(id, view, first, position, InFeed(feed_name(id.host), 1))
+        peer = self._peers[id.host] = StationPeer(id, view, first, position, InFeed(feed_name(id.host), 1))
         if send:
             self._send_start(peer, out)
 
-    def _send_start(self, peer: Peer, out: list[Effect]) -> None:
+    def _send_start(self, peer: StationPeer, out: list[Effect]) -> None:
         assert isinstance(self.stage, StationOrders)
         start = HubStart(peer.view, self.chain, peer.first, peer.position, self.stage.mark)
         self._post(peer.id.host, start, out)

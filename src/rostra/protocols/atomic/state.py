@@ -59,7 +59,7 @@ class StationOrders(Struct, frozen=True):
 Stage = StationIdle | StationReports | StationGathers | StationFollows | StationOrders
 
 
-class Peer:
+class StationPeer:
     """Another station, as its orderer knows it."""
 
     __slots__ = ("accept", "first", "full", "id", "next", "position", "started", "up", "view")
