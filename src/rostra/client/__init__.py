@@ -10,6 +10,7 @@ groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
 ordered       a group whose messages have one order
+calls         calls to such a group: who answered, who is gone
 replicated    an object that is the same at every member: replica_core decides, commands are applied once
 shares        keys that members share out, each held by one at a time
 states        the state of the connection to the agent
@@ -45,8 +46,10 @@ from rostra.client.states import Suspended as Suspended
 from rostra.groups.items import AgreedItem as AgreedItem
 from rostra.groups.items import AtomicItem as AtomicItem
 from rostra.groups.items import Blocked as Blocked
+from rostra.groups.items import CallAsked as CallAsked
 from rostra.groups.items import Change as Change
 from rostra.groups.items import Gap as Gap
+from rostra.groups.items import Gone as Gone
 from rostra.groups.items import GroupItem as GroupItem
 from rostra.groups.items import Item as Item
 from rostra.groups.items import Joined as Joined

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -13,6 +13,7 @@ from rostra.client import leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
 from rostra.client.agreed_talk import AgreedConversation
+from rostra.client.calls import ANSWER, CALLS_REMEMBERED, opened
 from rostra.client.connection import AgentConnection, as_error
 from rostra.client.conversation import Conversation
 from rostra.client.follows import FollowedGroup
@@ -78,6 +79,7 @@ class Me(Joins):
         self._conversations: dict[Group, Conversation] = {}
         self._agreed: dict[Group, AgreedStay] = {}
         self._lines: WeakValueDictionary[Group, asyncio.Lock] = WeakValueDictionary()
+        self._answers: dict[bytes, Callable[[Endpoint, bytes], None] | None] = {}  # to calls, by token
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
         self._settling: list[tuple[Membership | Conversation | AgreedStay | None, asyncio.Future[Any]]] = []
@@ -526,6 +528,8 @@ class Me(Joins):
 
     def _hear(self, notice: AnyNotice) -> None:
         match notice:
+            case requests.Message(source, data) if self._answers and self._is_answer(source, data):
+                pass
             case requests.Message(source, data):
                 if self._mail is not None:
                     self._mail.put(Message(source, data))
@@ -540,6 +544,22 @@ class Me(Joins):
             case requests.Gap(missed):
                 if self._mail is not None:
                     self._mail.miss(missed)
+
+    def _expect_answers(self, token: bytes, hear: Callable[[Endpoint, bytes], None] | None) -> None:
+        """Of a call to a group; None: it is over, and what comes late is dropped."""
+        self._answers[token] = hear
+        oldest = next(iter(self._answers))
+        if len(self._answers) > CALLS_REMEMBERED and self._answers[oldest] is None:
+            del self._answers[oldest]
+
+    def _is_answer(self, source: Endpoint, data: bytes) -> bool:
+        mark, token, body = opened(data)
+        if mark != ANSWER or token not in self._answers:
+            return False
+        hear = self._answers[token]
+        if hear is not None:
+            hear(source, body)
+        return True
 
     def _put_out(self, group: Group, refusal: RostraError) -> None:
         """The agent has taken us out of this group, and of no other."""

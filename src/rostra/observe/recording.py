@@ -101,7 +101,7 @@ class WasAsked(Word, frozen=True, tag=4):
     request: AnyRequest
 
 
-class Gone(Word, frozen=True, tag=5):
+class RecordedGone(Word, frozen=True, tag=5):
     endpoint: Endpoint
     why: str
     evidence: ProgramEvidence | None
@@ -173,7 +173,7 @@ Input = (
     Started
     | Arrived
     | WasAsked
-    | Gone
+    | RecordedGone
     | Behind
     | OpenedChannel
     | Closed
@@ -345,7 +345,7 @@ class Recorder:
             case ChannelClosed(peer, why):
                 return Closed(peer, why)
             case EndpointGone(endpoint, why, evidence):
-                return Gone(endpoint, why, evidence)
+                return RecordedGone(endpoint, why, evidence)
             case FellBehind(endpoint, groups):
                 return Behind(endpoint, groups)
             case NodeBegan():
@@ -428,7 +428,7 @@ def events(word: Input, packets: Packets) -> Event | None:
             return ChannelOpened(peer)
         case Closed(peer, why):
             return ChannelClosed(peer, why)
-        case Gone(endpoint, why, evidence):
+        case RecordedGone(endpoint, why, evidence):
             return EndpointGone(endpoint, why, evidence)
         case Behind(endpoint, groups):
             return FellBehind(endpoint, groups)
