@@ -292,8 +292,9 @@ class Station:
         """To an orderer: from a station that has come, that missed its start, or that was elsewhere."""
         assert self.agreed is not None and self.epoch is not None
         peer = self._peers.get(id.host)
-        if peer is not None and peer.id == id and peer.started and report.view == peer.view:
-            out.append(Ignored("HubReport", "it was started"))
+        if peer is not None and peer.id == id and report.view == peer.view:
+            if not peer.started:  # a new one would lose what it has sent us meanwhile
+                self._send_start(peer, out)
         elif report.epoch is None:
             place = self._place_of(report.members)
             if place is None or (peer is not None and place[1] < peer.next and peer.id == id):
