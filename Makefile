@@ -67,6 +67,7 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore election $(ARGS)
 	@$(BIN)/rostra sim explore election --set suspicions=0 --set crashes=1 --set changes=1 $(ARGS)
 	@$(BIN)/rostra sim explore election --set replicas=2 --set attempts=3 --set changes=2 --set removals=1 $(ARGS)
+	@$(BIN)/rostra sim explore election --set replicas=2 --set changes=1 --set fills=2 --set drains=1 --set suspicions=0 $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
 	@$(BIN)/rostra sim explore set --set suspicions=1 $(ARGS)
 	@$(BIN)/rostra sim explore set --set servers=4 --set changes=1 --set losses=0 $(ARGS)

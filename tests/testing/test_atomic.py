@@ -1,9 +1,10 @@
 """Groups with ``delivery="atomic"`` in a pretended world: one order for all members."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import rostra
@@ -220,3 +221,71 @@ def test_a_member_that_is_cut_off_is_blocked_and_the_others_go_on(wide: World) -
     assert late.done()
     last = ben.items[-1]
     assert isinstance(last, rostra.View) and last.failed == (cem.endpoint,)
+
+
+class Book:
+    """A state that every member makes of the messages; `slowly` given in many pieces."""
+
+    def __init__(self, *, slowly: bool = False) -> None:
+        self.said: list[tuple[int, str]] = []
+        self.given = 0  # pieces
+        self.slowly = slowly
+
+    def snapshot(self) -> bytes | AsyncIterator[bytes]:
+        state = msgspec.json.encode(self.said) + b" " * 200_000
+        return self.pieces(state) if self.slowly else state
+
+    async def pieces(self, state: bytes) -> AsyncIterator[bytes]:
+        for first in range(0, len(state), 20_000):
+            self.given += 1
+            yield state[first : first + 20_000]
+            await asyncio.sleep(0.2)
+
+    def restore(self, state: bytes) -> None:
+        assert not self.said
+        self.said = [(position, body) for position, body in msgspec.json.decode(state)]
+
+    async def run(self, name: str, count: int) -> None:
+        async with (
+            rostra.connect(name=name) as me,
+            me.join(
+                *("book", "fr"),
+                membership="agreed",
+                delivery="atomic",
+                give=self.snapshot,
+                take=self.restore,
+            ) as group,
+        ):
+            speaking = asyncio.create_task(self.speak(group, name, count))
+            async for item in group:
+                if isinstance(item, rostra.Message):
+                    self.said.append((item.position, item.body.decode()))
+            await speaking
+
+    async def speak(self, group: rostra.Ordered, name: str, count: int) -> None:
+        for n in range(count):
+            await group.send(f"{name} {n}".encode())
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.spec("A-075")
+def test_a_joiner_gets_the_state_while_others_go_on_speaking(wide: World) -> None:
+    books = [Book() for _ in PLACES]
+    for host, book, name in zip(PLACES, books, ("ann", "ben", "cem"), strict=True):
+        wide.start(host, book.run(name, 60))
+        wide.run(for_s=4 if name == "ann" else 1)
+    assert books[0].said and len(books[0].said) < 180
+    wide.run(for_s=25)
+    first, *others = books
+    assert len(first.said) == 180 and all(each.said == first.said for each in others)
+
+
+def test_a_donor_that_dies_half_way_is_replaced(wide: World) -> None:
+    ann, ben, cem = books = [Book(slowly=True), Book(), Book()]
+    for host, book, name in zip(PLACES, books, ("ann", "ben", "cem"), strict=True):
+        wide.start(host, book.run(name, 20))
+        wide.run(for_s=2 if name == "cem" else 12)
+    assert 11 < ann.given < 22  # all of it to one, and some of it to the other
+    wide.crash("fr.paris.h1")
+    wide.run(for_s=30)
+    assert len(ben.said) == 60 and cem.said == ben.said

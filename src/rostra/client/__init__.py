@@ -9,6 +9,7 @@ agreed_talk   the same with messages between them
 groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
+sets          transient sets, and sequences to sets
 ordered       a group whose messages have one order
 calls         calls to such a group: who answered, who is gone
 replicated    an object that is the same at every member: replica_core decides, commands are applied once
@@ -20,6 +21,7 @@ connection    one socket, shared by all endpoints of the program
 copies        member lists of the groups that the program is in
 watched       member lists of the groups that it watches, by numbered changes
 follows       what both have in common
+transfer      the state of such a group for a member that joins
 streams       bounded queues that end with a reason
 choices       the kinds of groups that can be asked for
 """
@@ -39,6 +41,8 @@ from rostra.client.ordered import Ordered as Ordered
 from rostra.client.replica_core import ReplicaDiverged as ReplicaDiverged
 from rostra.client.replicated import Replicated as Replicated
 from rostra.client.replicated import command as command
+from rostra.client.sets import Sequence as Sequence
+from rostra.client.sets import TransientSet as TransientSet
 from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
@@ -67,5 +71,14 @@ from rostra.groups.members import Because as Because
 from rostra.groups.members import Cause as Cause
 from rostra.groups.members import Member as Member
 from rostra.groups.members import Members as Members
+from rostra.protocols.led.requests import AddRefused as AddRefused
+from rostra.protocols.led.requests import SequenceClosed as SequenceClosed
+from rostra.protocols.led.requests import SequenceEnded as SequenceEnded
+from rostra.protocols.led.requests import SequenceMessage as SequenceMessage
+from rostra.protocols.led.requests import SequenceReply as SequenceReply
+from rostra.protocols.led.requests import SequenceShrunk as SequenceShrunk
+from rostra.protocols.led.requests import SetAdded as SetAdded
+from rostra.protocols.led.requests import SetLost as SetLost
+from rostra.protocols.led.requests import SetMembers as SetMembers
 from rostra.protocols.relaxed.requests import Life as Life
 from rostra.protocols.relaxed.requests import NotDelivered as NotDelivered

@@ -10,6 +10,7 @@ from rostra.client.group import Entering, Membership
 from rostra.client.groups import Where
 from rostra.client.ordered import Ordered, OrderName, StableName
 from rostra.client.session import within
+from rostra.client.transfer import Give, Take
 from rostra.errors import BadInput, NotAvailable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind, MembershipKind
@@ -23,6 +24,8 @@ from rostra.protocols.atomic.requests import JoinOrdered
 if TYPE_CHECKING:
     from rostra.client.me import Me
 
+
+HearsName = Literal["all", "members"]
 
 AgreedStay = AgreedMembership | AgreedConversation | Ordered
 
@@ -81,6 +84,8 @@ class Joins:
         delivery: Literal["atomic"],
         order: OrderName = ...,
         stable: StableName = ...,
+        give: Give | None = ...,
+        take: Take | None = ...,
         slow: SlowName = ...,
         survive: str = ...,
         create: bool = ...,
@@ -100,6 +105,7 @@ class Joins:
         online: bool = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        hears: HearsName = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
 
@@ -130,11 +136,14 @@ class Joins:
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        hears: HearsName = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
         order: OrderName = ...,
         stable: StableName = ...,
+        give: Give | None = ...,
+        take: Take | None = ...,
         deadline_s: float | None = ...,
     ) -> "Joining": ...
 
@@ -150,11 +159,14 @@ class Joins:
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        hears: HearsName = "all",
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
         order: OrderName = "hub",
         stable: StableName = "all",
+        give: Give | None = None,
+        take: Take | None = None,
         deadline_s: float | None = None,
     ) -> "Joining":
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
@@ -175,10 +187,13 @@ class Joins:
 
         With ``delivery="atomic"``, which has agreed membership: all messages have one order, and views their
         places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
-        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel".
+        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel". `give` makes the state
+        of the group, as bytes or in pieces, for a member that joined with `take`, which is called with it
+        before anything else is handed out.
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
+        Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone.
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
@@ -199,6 +214,8 @@ class Joins:
                         choices.one_of(Slow, "slow", slow),
                     ),
                     deadline_s,
+                    give,
+                    take,
                 )
             join = JoinAgreed(
                 key,
@@ -226,6 +243,10 @@ class Joins:
             return Entering(enter_agreed)
         if membership == "led" and permanent:
             raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
+        if hears not in ("all", "members"):
+            raise BadInput(f"hears={hears!r}", fix="use one of: all, members")
+        if hears != "all" and (membership != "led" or delivery != "none"):
+            raise BadInput(f"hears={hears!r}", fix='it is for membership="led" with delivery="none"')
         if survive != "any" or not create or attributes:
             what = f'survive, create or attributes with membership="{membership}"'
             raise BadInput(what, fix='add membership="agreed"')
@@ -248,12 +269,19 @@ class Joins:
 
         async def enter() -> Membership:
             joined = Membership(me, key, meta=meta, permanent=permanent, led=membership == "led")
+            joined.closed = hears == "members"
             await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
             return joined
 
         return Entering(enter)
 
-    def _join_ordered(self, join: JoinOrdered, deadline_s: float | None) -> Entering[Ordered]:
+    def _join_ordered(
+        self,
+        join: JoinOrdered,
+        deadline_s: float | None,
+        give: Give | None = None,
+        take: Take | None = None,
+    ) -> Entering[Ordered]:
         if join.slow is Slow.SPILL:
             raise NotAvailable(
                 'slow="spill" is not there with delivery="atomic"', fix='use slow="throttle" or slow="expel"'
@@ -265,7 +293,7 @@ class Joins:
         me = cast("Me", self)
 
         async def enter_ordered() -> Ordered:
-            ordered = Ordered(me, join)
+            ordered = Ordered(me, join, give, take)
             await within(deadline_s, me._join_agreed(ordered), f"joining {join.group} was not confirmed")
             return ordered
 

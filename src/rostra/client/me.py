@@ -22,8 +22,10 @@ from rostra.client.groups import Groups
 from rostra.client.joining import AgreedStay, Joins
 from rostra.client.ordered import Ordered
 from rostra.client.session import Session, within
+from rostra.client.sets import ReceivedItem, Sequence, Sets, TransientSet
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
+from rostra.client.transfer import MAGIC, decode_state
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.groups.items import Gap, Message, Resolution
@@ -44,9 +46,10 @@ from rostra.names import (
 from rostra.protocols.agreed.requests import LeaveAgreed
 from rostra.protocols.atomic.requests import LeaveOrdered
 from rostra.protocols.fifo.requests import Exit
-from rostra.protocols.front.messages import AnyRequest
+from rostra.protocols.front.messages import AnyRequest, AnyTold
+from rostra.protocols.led.requests import AnySetNotice, ResolveSet
 from rostra.protocols.relaxed import requests
-from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
+from rostra.protocols.relaxed.requests import Life, NotDelivered
 from rostra.transport.dialler import dialler
 from rostra.wire import NO_ENDPOINT, Reading
 
@@ -55,7 +58,7 @@ DEADLINE_GRACE_S: Final = 1.0
 stops waiting itself."""
 
 
-class Me(Joins):
+class Me(Joins, Sets):
     """One endpoint. All methods belong to the event loop that it was opened in.
 
     Its methods raise what is in `rostra.errors`. Whatever takes an answer from the agent can be cancelled,
@@ -78,6 +81,9 @@ class Me(Joins):
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}
         self._agreed: dict[Group, AgreedStay] = {}
+        self._sets: dict[Group, TransientSet] = {}  # that we own
+        self._sequences: dict[int, Sequence] = {}
+        self._heard_sets: Stream[ReceivedItem] | None = None
         self._lines: WeakValueDictionary[Group, asyncio.Lock] = WeakValueDictionary()
         self._answers: dict[bytes, Callable[[Endpoint, bytes], None] | None] = {}  # to calls, by token
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
@@ -199,6 +205,10 @@ class Me(Joins):
                 copy = follow.resolution
                 if copy is not None:
                     return copy
+        if "~" in group:
+            about = ResolveSet(make_group(group, scope or "world"))
+            answer = await within(deadline_s, self._ask(about), "the agent did not answer")
+            return Resolution(answer.members, answer.isolated)
         question = _question(group, scope, deadline_s)
         if question.scope != scope and not fresh:
             return await self.resolve(group, question.scope, deadline_s=deadline_s)
@@ -444,6 +454,9 @@ class Me(Joins):
     def lost(self) -> None:
         """Alone, until we are reopened: in every group nobody is known but ourselves (C-143)."""
         self._settling = []
+        self._lose_sets(None)
+        if self._heard_sets is not None and not self._away:
+            self._heard_sets.put(Gap())
         if self._mail is not None and not self._away:
             self._mail.put(Gap())
         if not self._away:
@@ -518,16 +531,24 @@ class Me(Joins):
             self._connection.fall_silent(self._number, stay.group)
             stay.end(reason)
         self._agreed.clear()
+        self._lose_sets(reason)
         if self._mail is not None:
             self._mail.end(reason)
+        if self._heard_sets is not None:
+            self._heard_sets.end(reason)
         for streams in self._lives.values():
             for stream in streams:
                 stream.end(reason)
 
     # What arrives
 
-    def _hear(self, notice: AnyNotice) -> None:
+    def _hear(self, notice: AnyTold) -> None:
         match notice:
+            case requests.Message(source, data) if data.startswith(MAGIC):
+                message = decode_state(data)
+                stay = None if message is None else self._agreed.get(message.group)
+                if message is not None and isinstance(stay, Ordered):
+                    stay.mail(source, message)
             case requests.Message(source, data) if self._answers and self._is_answer(source, data):
                 pass
             case requests.Message(source, data):
@@ -544,6 +565,8 @@ class Me(Joins):
             case requests.Gap(missed):
                 if self._mail is not None:
                     self._mail.miss(missed)
+            case _ if isinstance(notice, AnySetNotice):
+                self._hear_sets(notice)
 
     def _expect_answers(self, token: bytes, hear: Callable[[Endpoint, bytes], None] | None) -> None:
         """Of a call to a group; None: it is over, and what comes late is dropped."""

@@ -30,7 +30,7 @@ from rostra.sim.checkers import (
     stable_truth,
     watch_complete,
 )
-from rostra.sim.claim_storm import ClaimStorm
+from rostra.sim.claim_storm import ClaimStorm, DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.move_storm import MoveStorm
@@ -68,6 +68,9 @@ HOSTILE: Final = "hostile"
 CLAIMS: Final = "claims"
 """Nor this: first members of several kinds join one group at once."""
 
+DISKS: Final = "disks"
+"""Nor this: as claims, and disks fill and drain."""
+
 VIEWS: Final = "views"
 """Nor this: agreed groups, while servers and hosts crash and sites are cut."""
 
@@ -93,7 +96,7 @@ ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
 STORMS: Final = (
-    *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS),
+    *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, DISKS),
     *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER),
 )
 """What a storm can blow through."""
@@ -131,7 +134,7 @@ def _begin(
     kinds: dict[
         str, Callable[..., TalkStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm]
     ]
-    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm}
+    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm, DISKS: DiskStorm}
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
     if (kind := kinds.get(shape_name)) is not None:

@@ -14,8 +14,7 @@ new station in it has reported, so that no entry waits for one that is not there
 changes is there a flush: stations that have reported take nothing more of the old epoch, so the decision
 of the new orderer is about logs that do not grow behind its back (TA22, A-089).
 
-Where we differ from the paper: one station orders (A-044's relay hub), and stays until a view has another
-first station. The agreed view stands for INVESTIGATE: a station reports as soon as it has it.
+Where we differ from the paper: one station orders (A-044's relay hub); an agreed view is its INVESTIGATE.
 """
 
 from collections import deque
@@ -65,7 +64,6 @@ from rostra.protocols.atomic.state import (
 from rostra.protocols.atomic.station import Gallery
 from rostra.protocols.flow.messages import Run
 
-IDLE: Final = StationIdle()
 SHORT: Final = "less than half of the last ordered view is here: what was stable may be missing"
 WENT_ON: Final = "the group went on without this host"
 
@@ -78,11 +76,10 @@ class Station:
         self.me = me
         self.gallery = Gallery(group)
         self.agreed: AgreedNow | None = None
-        self.stage: Stage = IDLE
+        self.stage: Stage = StationIdle()
         self.chain: Chain = ()
         self.log = OrderLog(1)
-        self.accept = 0  # everything below this position is stable
-        self.all = 0  # and below this one with all stations
+        self.accept = self.all = 0  # below these positions everything is stable; and with all stations
         self.marked: MarkEntry | None = None  # the last view in our log
         self.excluded = ""  # why, if we are
         self._standstill = ""  # why our side must not go on
@@ -97,7 +94,8 @@ class Station:
         self._in = InFeed(feed_name(me.host), 1)
         self._up: OutFeed | None = None  # ours to the orderer, from when on it may have it
         self._unplaced: dict[tuple[Endpoint, int], RunEntry] = {}  # of our members, oldest first
-        self._upped = 0  # so many of these are in the feed
+        self._upped: dict[tuple[Endpoint, int], int] = {}  # those that are in the feed, the oldest: numbers
+        self._heard_upto = 0  # of these numbers the orderer has surely heard
         self._queue: deque[RunEntry] = deque()  # at the orderer: to be ordered
         self._fresh: list[tuple[bytes, int]] = []  # ordered in this step
         self._says_have = False
@@ -153,7 +151,7 @@ class Station:
         self._standstill = blocked
         self._block(blocked, agreed, out)
         is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
-        if agreed is not None and is_new and not blocked:  # a view of a side that must not go on is none
+        if agreed is not None and is_new and not blocked:  # no views of a side that must not go on
             self._left.update(agreed.view.left)
             self.agreed = agreed
             self._view_changed(now, out)
@@ -179,12 +177,11 @@ class Station:
         member = self.gallery.members.get(me)
         if member is None:
             return
-        told = list(self._unplaced)[: self._upped]  # what waits here after these was shown to nobody
         mine = [key for key in self._unplaced if key[0] == me]
-        unsent = [key[1] for key in mine if key not in told]
-        self._upped -= len([key for key in mine if key in told])
+        unsent = [key[1] for key in mine if key not in self._upped]  # these were shown to nobody
         for key in mine:
             del self._unplaced[key]
+            self._upped.pop(key, None)
         self._queue = deque([each for each in self._queue if each.sender != me])
         self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out)
 
@@ -212,9 +209,13 @@ class Station:
         self._outs = set()
         self._queue.clear()
         self._fresh.clear()
-        self._up, self._upped = None, 0
+        self._drop_up()
         self._says_have = False
         self._progress = True
+
+    def _drop_up(self) -> None:
+        """What our members said is to be sent anew, as far as it is not in the order."""
+        self._up, self._upped, self._heard_upto = None, {}, 0
 
     def _reset_if_new(self, now: Instant, out: list[Effect]) -> None:
         """None of our members is in the order any more, nor will one be by what we have: begin anew."""
@@ -273,7 +274,8 @@ class Station:
 
     @property
     def _lacks_mark(self) -> bool:
-        return self.agreed is not None and (self.marked is None or self.marked.view.key != self.agreed.key)
+        key = None if self.marked is None else self.marked.view.key
+        return self.agreed is not None and key != self.agreed.key
 
     def _reported(self, now: Instant, id: StationId, report: HubReport, out: list[Effect]) -> None:
         assert self.agreed is not None
@@ -411,9 +413,8 @@ class Station:
             self._send_start(peer, out)
 
     def _send_start(self, peer: StationPeer, out: list[Effect]) -> None:
-        assert isinstance(self.stage, StationOrders)
-        start = HubStart(peer.view, self.chain, peer.first, peer.position, self.stage.mark)
-        self._post(peer.id.host, start, out)
+        mark = self.stage.mark if isinstance(self.stage, StationOrders) else 0
+        self._post(peer.id.host, HubStart(peer.view, self.chain, peer.first, peer.position, mark), out)
 
     def _started(self, now: Instant, start: HubStart, out: list[Effect]) -> None:
         assert isinstance(self.stage, StationReports)
@@ -427,7 +428,7 @@ class Station:
         self.chain = start.chain
         self.stage = StationFollows(orderer, start.mark)
         self._in = InFeed(feed_name(orderer.host), start.first)
-        self._up, self._upped = None, 0
+        self._drop_up()
         self._says_have = self._progress = True
 
     # Views get their places
@@ -495,8 +496,10 @@ class Station:
         self.log.append(entry, encoded)
         if isinstance(entry, MarkEntry):
             self.marked = entry
-        elif self._unplaced and self._unplaced.pop((entry.sender, entry.run.first), None) is not None:
-            self._upped = max(0, self._upped - 1)
+        elif self._unplaced:
+            key = (entry.sender, entry.run.first)
+            self._unplaced.pop(key, None)
+            self._heard_upto = max(self._heard_upto, self._upped.pop(key, 0))
         if self.orders:
             self._fresh.append((encoded, entry.end))
         self._progress = True
@@ -707,16 +710,16 @@ class Station:
         if self.log.next <= self.stage.mark or self.gallery.blocked:
             return
         if self._up is None:
-            self._up, self._upped = OutFeed(feed_name(self.me.host)), 0
-        self._up.forget(self._up.high - self._upped)
-        if self._upped < len(self._unplaced):
-            for entry in list(islice(self._unplaced.values(), self._upped, None)):
+            self._up = OutFeed(feed_name(self.me.host))
+        self._up.forget(self._heard_upto)
+        if len(self._upped) < len(self._unplaced):
+            for key, entry in list(islice(self._unplaced.items(), len(self._upped), None)):
                 if self._up.store.bytes > WINDOW_FEED_BYTES:
                     break
                 run = self._up.add([encode_entry(entry)], [self._up.high + 1])
                 for data in self._up.data(run, self._bytes):
                     self._post(self.stage.orderer.host, HubData(self.epoch, Way.UP, 0, 0, data), out)
-                self._upped += 1
+                self._upped[key] = self._up.high
 
     # As time passes
 
@@ -790,7 +793,6 @@ class Station:
         self._end(now, out)
 
     def closed(self, out: list[Effect]) -> None:
-        """It has no members any more."""
         if self._is_timed:
             out.append(CancelTimer(self._timer))
 
