@@ -173,7 +173,7 @@ def test_members_of_several_hosts_and_clusters_get_one_order(wide: World) -> Non
     assert views == [1, 2, 3]
 
 
-@pytest.mark.spec("A-038", "A-102")
+@pytest.mark.spec("A-044", "A-102")
 def test_the_order_is_repaired_where_datagrams_are_lost(wide: World) -> None:
     wide.lose(0.2)
     speakers = [Speaker(200, name=name, many=True, size=900) for name in ("ann", "ben", "cem")]
@@ -183,7 +183,7 @@ def test_the_order_is_repaired_where_datagrams_are_lost(wide: World) -> None:
     assert [len(each.receipts) for each in speakers] == [200, 200, 200]
 
 
-@pytest.mark.spec("A-069", "A-089", "A-103")
+@pytest.mark.spec("A-052", "A-089")
 def test_when_the_orderer_dies_nothing_is_lost_that_was_acknowledged(wide: World) -> None:
     speakers = [Speaker(0, name=name) for name in ("ann", "ben", "cem")]
     spread(wide, *speakers)
