@@ -19,6 +19,7 @@ numbers of its streams are not explored again.
 
 import pickle
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec.structs import asdict
@@ -304,5 +305,5 @@ def _frozen(station: Recorded) -> bytes:
 
 
 def _thawed(data: bytes) -> Recorded:
-    station: Recorded = pickle.loads(data)  # our own, of a moment ago
+    station: Recorded = pickle.Unpickler(BytesIO(data)).load()  # our own, of a moment ago
     return station
