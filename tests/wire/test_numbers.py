@@ -7,6 +7,7 @@ import pytest
 from support import samples
 
 from rostra.groups.attributes import Attributes
+from rostra.protocols.access.messages import AccessMessage
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
 from rostra.protocols.atomic.messages import HubMessage, OrderMessage
@@ -33,6 +34,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
         BranchMessage,
         SetMessage,
         LedMessage,
+        AccessMessage,
         OrderMessage,
     ),
     "request": (Request,),
