@@ -1,12 +1,10 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, OrderAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
-    cluster's server  ClusterCore, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
-    domain's server   CallServer, MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
     agent             HostCore, OrderAgent, AccessAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent,
                       LocalServer
     cluster's server  ClusterCore, and those of a domain's server
-    domain's server   AccessServer, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
+    domain's server   AccessServer, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer,
+                      DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -68,8 +66,7 @@ SERVICES: Final = (
         LedAgent,
         LedServer,
     ),
-    *(OrderRelay, ClaimAgent, ClaimServer),
-    *(AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
+    *(OrderRelay, AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
 
@@ -215,11 +212,7 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    services = (
-        *(CallServer(plan.path), views, OrderRelay(plan.path), LedServer(plan.path)),
-        *(ClaimServer(plan.path, registry), server),
-    )
-    kinds = LedServer(plan.path), ClaimServer(plan.path, registry)
+    kinds = OrderRelay(plan.path), LedServer(plan.path), ClaimServer(plan.path, registry)
     services = access, CallServer(plan.path), views, *kinds, server
     if fifo is None:
         return Stack(*services)

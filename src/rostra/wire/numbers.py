@@ -28,8 +28,7 @@ from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
 AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage
 Shared = relaxed.Message | claims.Message | AnyAccessMessage
-Message = Shared | election.Message | AgreedMessage | AnyLedMessage
-Message = relaxed.Message | claims.Message | election.Message | AgreedMessage | AnyLedMessage | CarriedFrame
+Message = Shared | election.Message | AgreedMessage | AnyLedMessage | CarriedFrame
 """Whatever servers say to each other."""
 
 Numbers = dict[int, type[Any]]
