@@ -3,7 +3,8 @@
     agent             HostCore, OrderAgent, AccessAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent,
                       LocalServer
     cluster's server  ClusterCore, and those of a domain's server
-    domain's server   AccessServer, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
+    domain's server   AccessServer, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer,
+                      DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -35,6 +36,7 @@ from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.protocols.atomic.agent import OrderAgent
+from rostra.protocols.atomic.relay import OrderRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
@@ -64,7 +66,7 @@ SERVICES: Final = (
         LedAgent,
         LedServer,
     ),
-    *(AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
+    *(OrderRelay, AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
 
@@ -188,7 +190,7 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     services = access, UniqueAgent(), *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
-    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path), *services)
+    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path, plan.fifo.config), *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:
@@ -210,7 +212,7 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    kinds = LedServer(plan.path), ClaimServer(plan.path, registry)
+    kinds = OrderRelay(plan.path), LedServer(plan.path), ClaimServer(plan.path, registry)
     services = access, CallServer(plan.path), views, *kinds, server
     if fifo is None:
         return Stack(*services)

@@ -237,6 +237,18 @@ def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveB
         ("living", "merge-resets", "members=3 cuts=2 heals=1 tears=0", "two sides live"),
         ("living", "last-view-only", "members=5 cuts=1 heals=1 tears=1", "two sides live"),
         (
+            "hub",
+            "deliver-before-stable",
+            "messages=0 crashes=0 ticks=0",
+            "view 1 was given at 1, and b does not have it",
+        ),
+        (
+            "hub",
+            "mark-before-linked",
+            "messages=0 crashes=0 ticks=0",
+            "a has forgotten the view that c comes with",
+        ),
+        (
             "set",
             "silent-switch",
             "changes=0 crashes=0 losses=0 suspicions=1",

@@ -36,6 +36,7 @@ from rostra.protocols.agreed.changes import (
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
 from rostra.protocols.agreed.rules import LivingState, RuleMember
+from rostra.protocols.atomic import messages as hub
 from rostra.protocols.atomic import requests as ordered
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as seat
@@ -244,6 +245,7 @@ MESSAGES: list[Any] = [
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
+    hub.CarriedFrame(H1, H2, CHESS, hub.encode_speech(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
 ]
 
 REQUESTS: list[Any] = [
@@ -425,6 +427,9 @@ TO_PROGRAM: list[Any] = [
     Retired(3),
 ]
 
+VIEW_KEY = hub.ViewKey(14, 0, "eu.fr.paris:7#1")
+CHAIN = ((VIEW_KEY, (hub.StationId(H1, 7), hub.StationId(H2, 8))),)
+
 SPEECH: list[Any] = [
     speech.Data(ANN, RUN, 42, 17),
     speech.Data(BOB, Run(7, 1, b"part", 0.5), 7, 0, repair=True, hop=2, offset=4, size=11),
@@ -440,6 +445,16 @@ SPEECH: list[Any] = [
     speech.Numbered(3, 1, speech.Data(ANN, RUN, 42, 17)),
     speech.StartSubmit(ANN, 2, 1, 43),
     speech.SubmitReply(ANN, 2, 7),
+    hub.HubData(VIEW_KEY, hub.Way.DOWN, 811, 800, speech.Data(ANN, speech.Run(4, 1, b"\xc4\x01a"), 4, 0)),
+    hub.HubNak(VIEW_KEY, hub.Way.UP, speech.Nak(ANN, ((4, 9),), H2)),
+    hub.HubPulse(VIEW_KEY, hub.Way.DOWN, 9, 811, 800),
+    hub.HubHave(VIEW_KEY, 811, 800, full=True),
+    hub.HubReport(VIEW_KEY, 7),
+    hub.HubReport(VIEW_KEY, 7, CHAIN, 811, 800, (ANN,)),
+    hub.HubAsk(VIEW_KEY),
+    hub.HubStart(VIEW_KEY, CHAIN, 4, 811, 800),
+    hub.HubOut(VIEW_KEY, "the group went on without this host"),
+    hub.HubFetch(VIEW_KEY, 811),
 ]
 
 BY_TABLE: dict[str, list[Any]] = {

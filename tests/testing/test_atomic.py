@@ -1,34 +1,44 @@
 """Groups with ``delivery="atomic"`` in a pretended world: one order for all members."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import rostra
-from rostra.errors import BadInput, NotAvailable, NotMember
+from rostra.errors import BadInput, GroupBlocked, NotAvailable, NotMember
 from rostra.testing import World
+
+PLACES = ("fr.paris.h1", "fr.paris.h2", "fr.lyon.h1")
 
 
 class Speaker:
     """Joins, says what it is to say in its first view, and keeps what it is given."""
 
-    def __init__(self, count: int = 0, *, name: str = "", many: bool = False) -> None:
+    def __init__(
+        self, count: int = 0, *, name: str = "", many: bool = False, size: int = 0, survive: str = "any"
+    ) -> None:
         self.items: list[rostra.AtomicItem | rostra.Messages] = []
         self.receipts: list[rostra.Receipt] = []
         self.count, self.name, self.many = count, name, many
         self.group: rostra.Ordered | None = None
         self.stop = asyncio.Event()
+        self.size, self.survive, self.scope = size, survive, "paris"
+        self.endpoint = ""
 
     async def run(self) -> None:
         async with (
             rostra.connect(name=self.name or None) as me,
-            me.join("ledger", "paris", membership="agreed", delivery="atomic") as self.group,
+            me.join(
+                "ledger", self.scope, membership="agreed", delivery="atomic", survive=self.survive
+            ) as self.group,
         ):
+            self.endpoint = me.endpoint
             reading = asyncio.create_task(self.read(self.group))
             await self.group.ready()
-            said = [f"{self.name} {n}".encode() for n in range(self.count)]
+            said = [f"{self.name} {n}".encode().ljust(self.size) for n in range(self.count)]
             if self.many:
                 self.receipts = await self.group.send_many(said)
             else:
@@ -36,6 +46,12 @@ class Speaker:
             await self.stop.wait()
             await self.group.leave()
             await reading
+
+    async def speak(self, count: int, every_s: float) -> None:
+        assert self.group is not None
+        for n in range(count):
+            self.receipts.append(await self.group.send(f"{self.name} again {n}".encode()))
+            await asyncio.sleep(every_s)
 
     async def read(self, group: rostra.Ordered) -> None:
         async for item in group:
@@ -121,3 +137,155 @@ def test_what_this_version_cannot_do_is_refused_by_name(
     asked = world.start("paris.h1", ask())
     world.run(for_s=1)
     assert asked.done()
+
+
+@pytest.fixture
+def wide() -> Iterator[World]:
+    """Two hosts of one cluster, and one of another."""
+    world = World({"fr.paris": 2, "fr.lyon": 1}, seed=7)
+    yield world
+    world.close()
+
+
+def spread(world: World, *speakers: Speaker, scope: str = "fr") -> None:
+    for host, speaker in zip(PLACES, speakers, strict=True):
+        speaker.scope = scope
+        world.start(host, speaker.run())
+        world.run(for_s=3)
+
+
+def same_tail(*speakers: Speaker) -> None:
+    """Each log is the end of the first one's (A-100)."""
+    first = speakers[0].log
+    for speaker in speakers:
+        assert speaker.log and speaker.log == first[-len(speaker.log) :]
+
+
+@pytest.mark.spec("A-002", "A-003", "A-100", "A-101", "A-105")
+def test_members_of_several_hosts_and_clusters_get_one_order(wide: World) -> None:
+    speakers = [Speaker(20, name=name, many=name == "ben") for name in ("ann", "ben", "cem")]
+    spread(wide, *speakers)
+    wide.run(for_s=5)
+    same_tail(*speakers)
+    assert [len(each.receipts) for each in speakers] == [20, 20, 20]
+    assert len(speakers[0].log) == 60 and len(speakers[2].log) == 20
+    views = [each.number for each in speakers[0].items if isinstance(each, rostra.View)]
+    assert views == [1, 2, 3]
+
+
+@pytest.mark.spec("A-044", "A-102")
+def test_the_order_is_repaired_where_datagrams_are_lost(wide: World) -> None:
+    wide.lose(0.2)
+    speakers = [Speaker(200, name=name, many=True, size=900) for name in ("ann", "ben", "cem")]
+    spread(wide, *speakers)
+    wide.run(for_s=20)
+    same_tail(*speakers)
+    assert [len(each.receipts) for each in speakers] == [200, 200, 200]
+
+
+@pytest.mark.spec("A-052", "A-089")
+def test_when_the_orderer_dies_nothing_is_lost_that_was_acknowledged(wide: World) -> None:
+    speakers = [Speaker(0, name=name) for name in ("ann", "ben", "cem")]
+    spread(wide, *speakers)
+    for host, speaker in zip(PLACES, speakers, strict=True):
+        wide.start(host, speaker.speak(50, 0.02))
+    wide.run(for_s=0.5)
+    wide.crash("fr.paris.h1")
+    wide.run(for_s=20)
+    ann, ben, cem = speakers
+    same_tail(ben, cem)
+    assert len(ben.receipts) == len(cem.receipts) == 50
+    places = {position: body for position, _, body in ben.log}
+    assert ann.receipts and all(each.position in places for each in ann.receipts)
+    assert all(places[position] == body for position, _, body in ann.log)  # a prefix
+    views = [each for each in cem.items if isinstance(each, rostra.View)]
+    assert views[-1].failed == (ann.endpoint,) and views[-1].rank == 1
+
+
+def test_a_member_that_is_cut_off_is_blocked_and_the_others_go_on(wide: World) -> None:
+    speakers = [Speaker(5, name=name, survive="majority") for name in ("ann", "ben", "cem")]
+    spread(wide, *speakers)
+    _, ben, cem = speakers
+    wide.cut("fr.lyon")
+    wide.run(for_s=20)
+    assert isinstance(cem.items[-1], rostra.Blocked)
+    assert cem.group is not None
+
+    async def send() -> None:
+        assert cem.group is not None
+        with pytest.raises(GroupBlocked):
+            await cem.group.send(b"too late", deadline_s=2.0)
+
+    late = wide.start("fr.lyon.h1", send())
+    wide.run(for_s=5)
+    assert late.done()
+    last = ben.items[-1]
+    assert isinstance(last, rostra.View) and last.failed == (cem.endpoint,)
+
+
+class Book:
+    """A state that every member makes of the messages; `slowly` given in many pieces."""
+
+    def __init__(self, *, slowly: bool = False) -> None:
+        self.said: list[tuple[int, str]] = []
+        self.given = 0  # pieces
+        self.slowly = slowly
+
+    def snapshot(self) -> bytes | AsyncIterator[bytes]:
+        state = msgspec.json.encode(self.said) + b" " * 200_000
+        return self.pieces(state) if self.slowly else state
+
+    async def pieces(self, state: bytes) -> AsyncIterator[bytes]:
+        for first in range(0, len(state), 20_000):
+            self.given += 1
+            yield state[first : first + 20_000]
+            await asyncio.sleep(0.2)
+
+    def restore(self, state: bytes) -> None:
+        assert not self.said
+        self.said = [(position, body) for position, body in msgspec.json.decode(state)]
+
+    async def run(self, name: str, count: int) -> None:
+        async with (
+            rostra.connect(name=name) as me,
+            me.join(
+                *("book", "fr"),
+                membership="agreed",
+                delivery="atomic",
+                give=self.snapshot,
+                take=self.restore,
+            ) as group,
+        ):
+            speaking = asyncio.create_task(self.speak(group, name, count))
+            async for item in group:
+                if isinstance(item, rostra.Message):
+                    self.said.append((item.position, item.body.decode()))
+            await speaking
+
+    async def speak(self, group: rostra.Ordered, name: str, count: int) -> None:
+        for n in range(count):
+            await group.send(f"{name} {n}".encode())
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.spec("A-075")
+def test_a_joiner_gets_the_state_while_others_go_on_speaking(wide: World) -> None:
+    books = [Book() for _ in PLACES]
+    for host, book, name in zip(PLACES, books, ("ann", "ben", "cem"), strict=True):
+        wide.start(host, book.run(name, 60))
+        wide.run(for_s=4 if name == "ann" else 1)
+    assert books[0].said and len(books[0].said) < 180
+    wide.run(for_s=25)
+    first, *others = books
+    assert len(first.said) == 180 and all(each.said == first.said for each in others)
+
+
+def test_a_donor_that_dies_half_way_is_replaced(wide: World) -> None:
+    ann, ben, cem = books = [Book(slowly=True), Book(), Book()]
+    for host, book, name in zip(PLACES, books, ("ann", "ben", "cem"), strict=True):
+        wide.start(host, book.run(name, 20))
+        wide.run(for_s=2 if name == "cem" else 12)
+    assert 11 < ann.given < 22  # all of it to one, and some of it to the other
+    wide.crash("fr.paris.h1")
+    wide.run(for_s=30)
+    assert len(ben.said) == 60 and cem.said == ben.said

@@ -10,6 +10,7 @@ from rostra.groups.attributes import Attributes
 from rostra.protocols.access.messages import AccessMessage
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
+from rostra.protocols.atomic.messages import HubMessage, OrderMessage
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
@@ -34,13 +35,14 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
         SetMessage,
         LedMessage,
         AccessMessage,
+        OrderMessage,
     ),
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),
     "item": (ProgramItem,),
     "group item": (GroupItem,),
-    "speech": (DataMessage,),
+    "speech": (DataMessage, HubMessage),
     "attributes": (Attributes,),
 }
 

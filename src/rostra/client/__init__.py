@@ -21,6 +21,7 @@ connection    one socket, shared by all endpoints of the program
 copies        member lists of the groups that the program is in
 watched       member lists of the groups that it watches, by numbered changes
 follows       what both have in common
+transfer      the state of such a group for a member that joins
 streams       bounded queues that end with a reason
 choices       the kinds of groups that can be asked for
 """

@@ -10,6 +10,7 @@ from rostra.client.group import Entering, Membership
 from rostra.client.groups import Where
 from rostra.client.ordered import Ordered, OrderName, StableName
 from rostra.client.session import within
+from rostra.client.transfer import Give, Take
 from rostra.errors import BadInput, NotAvailable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind, MembershipKind
@@ -83,6 +84,8 @@ class Joins:
         delivery: Literal["atomic"],
         order: OrderName = ...,
         stable: StableName = ...,
+        give: Give | None = ...,
+        take: Take | None = ...,
         slow: SlowName = ...,
         survive: str = ...,
         create: bool = ...,
@@ -143,6 +146,8 @@ class Joins:
         attributes: Where | None = ...,
         order: OrderName = ...,
         stable: StableName = ...,
+        give: Give | None = ...,
+        take: Take | None = ...,
         deadline_s: float | None = ...,
     ) -> "Joining": ...
 
@@ -166,6 +171,8 @@ class Joins:
         attributes: Where | None = None,
         order: OrderName = "hub",
         stable: StableName = "all",
+        give: Give | None = None,
+        take: Take | None = None,
         deadline_s: float | None = None,
     ) -> "Joining":
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
@@ -186,7 +193,9 @@ class Joins:
 
         With ``delivery="atomic"``, which has agreed membership: all messages have one order, and views their
         places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
-        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel".
+        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel". `give` makes the state
+        of the group, as bytes or in pieces, for a member that joined with `take`, which is called with it
+        before anything else is handed out.
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
@@ -216,6 +225,8 @@ class Joins:
                         choices.one_of(Slow, "slow", slow),
                     ),
                     deadline_s,
+                    give,
+                    take,
                 )
             join = JoinAgreed(
                 key,
@@ -283,7 +294,13 @@ class Joins:
 
         return Entering(enter)
 
-    def _join_ordered(self, join: JoinOrdered, deadline_s: float | None) -> Entering[Ordered]:
+    def _join_ordered(
+        self,
+        join: JoinOrdered,
+        deadline_s: float | None,
+        give: Give | None = None,
+        take: Take | None = None,
+    ) -> Entering[Ordered]:
         if join.slow is Slow.SPILL:
             raise NotAvailable(
                 'slow="spill" is not there with delivery="atomic"', fix='use slow="throttle" or slow="expel"'
@@ -295,7 +312,7 @@ class Joins:
         me = cast("Me", self)
 
         async def enter_ordered() -> Ordered:
-            ordered = Ordered(me, join)
+            ordered = Ordered(me, join, give, take)
             await within(deadline_s, me._join_agreed(ordered), f"joining {join.group} was not confirmed")
             return ordered
 

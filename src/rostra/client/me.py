@@ -25,6 +25,7 @@ from rostra.client.session import Session, within
 from rostra.client.sets import ReceivedItem, Sequence, Sets, TransientSet
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
+from rostra.client.transfer import MAGIC, decode_state
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
 from rostra.groups.items import Gap, Message, Resolution, SentIn
@@ -548,6 +549,11 @@ class Me(Joins, Sets):
 
     def _hear(self, notice: AnyTold) -> None:
         match notice:
+            case requests.Message(source, data) if data.startswith(MAGIC):
+                message = decode_state(data)
+                stay = None if message is None else self._agreed.get(message.group)
+                if message is not None and isinstance(stay, Ordered):
+                    stay.mail(source, message)
             case requests.Message(source, data) if self._answers and self._is_answer(source, data):
                 pass
             case requests.Message(source, data):

@@ -17,10 +17,12 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
 
 from rostra.client.agreed import AgreedMembership
 from rostra.client.arenas import Loan
@@ -40,6 +42,18 @@ from rostra.client.conversation import BLOCK_BYTES, MESSAGE_BYTES_MAX, UNREAD_BY
 from rostra.client.conversation import checked as checked_payload
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
+from rostra.client.transfer import (
+    AnyStateMessage,
+    Give,
+    StateDonor,
+    StatePiece,
+    StateReceiver,
+    StateRefused,
+    StateTaken,
+    StateWanted,
+    Take,
+    refuse,
+)
 from rostra.errors import (
     BadInput,
     DeadlineExceeded,
@@ -62,6 +76,7 @@ from rostra.groups.items import (
     Message,
     Messages,
     Receipt,
+    StateAsked,
     View,
 )
 from rostra.groups.members import Members
@@ -85,6 +100,9 @@ StableName = Literal["sent", "majority", "all", "disk"]
 HANDED_MESSAGES: Final = WINDOW_MESSAGES // 2
 HANDED_BYTES: Final = WINDOW_BYTES // 2
 """What may be handed to the agent and not yet be in the order; the agent allows twice as much."""
+
+STATE_SHARE: Final = 16
+"""So many times more may wait unread while we wait for the group's state."""
 
 SOON_MESSAGES_MAX: Final = 1_000_000
 """What `send_soon` takes that waits for room."""
@@ -123,15 +141,29 @@ class Ordered(OneReader):
             "_stopped",
         ),
         *("_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
+        *("_asked", "_asks", "_donors", "_give", "_has_state", "_known", "_reached", "_receiver", "_shown"),
+        *("_take", "_tasks"),
     )
 
-    def __init__(self, me: "Me", join: JoinOrdered) -> None:
+    def __init__(
+        self, me: "Me", join: JoinOrdered, give: Give | None = None, take: Take | None = None
+    ) -> None:
         super().__init__()
         self.me = me
         self.group: Group = join.group
         self.join = join
+        self._give, self._take = give, take
+        self._receiver: StateReceiver | None = None  # while we wait for the state
+        self._has_state = take is None
+        self._known = 0  # messages up to this position are in the state that we were given
+        self._reached = 0  # the position of the last message that was handed to the program
+        self._shown: View | None = None  # and the last view
+        self._asked: list[tuple[Endpoint, int]] = []  # who want our state
+        self._asks: StateDonor | None = None  # by which the program gives it
+        self._donors: dict[tuple[Endpoint, int], StateDonor] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._views = _Views(me, join, self)
-        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan] = deque()
+        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue] = deque()
         self._unread_bytes = 0
         self._stopped = False  # the agent was told to wait
         self._bodies: tuple[Endpoint, int, list[bytes], float, int] | None = None  # the run that is read
@@ -352,12 +384,26 @@ class Ordered(OneReader):
         return OrderedItems(self, batch)
 
     async def _next(self, batch: int) -> AtomicItem | Messages:
+        if self._asks is not None:
+            asks, self._asks = self._asks, None
+            self.spawn(asks.end())  # the program has given all of it
         if self._split:
-            return self._split.popleft()
+            return self._next_of_split()
+        while True:
+            item = await self._next_item(batch)
+            if item is not None:
+                return item
+
+    async def _next_item(self, batch: int) -> AtomicItem | Messages | None:
+        """None: there was one, which is not for the program."""
         if self._bodies is None:
             if not self._unread:
                 await self._until_some(self._unread, self.me)
+            if not self._has_state and self._receiver is not None:
+                await self._receive_state()
             item = self._unread.popleft()
+            if isinstance(item, _StateDue):
+                return self._state_due(item)
             if isinstance(item, Loan):
                 self._unread_bytes -= item.size
                 sender, first, at, place = item.sender, item.first, item.at, item.position
@@ -368,13 +414,23 @@ class Ordered(OneReader):
                 first, at, bodies = run.first, run.at, payloads(run)
             else:
                 assert isinstance(item, View | Blocked), "such groups are not split or merged"
+                if isinstance(item, View):
+                    self._shown = item
+                    self._unread.extendleft([_StateDue(*each) for each in reversed(self._asked)])
+                    self._asked = []
                 return item
             if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
                 self._say_reading(True)
+            if place + len(bodies) - 1 <= self._known:
+                return None
+            if place <= self._known:
+                skipped = self._known + 1 - place
+                first, place, bodies = first + skipped, place + skipped, bodies[skipped:]
             if has_marks(bodies):
                 self._split.extend(self._one_by_one(sender, first, bodies, at, place))
-                return self._split.popleft()
+                return self._next_of_split()
             if batch >= len(bodies):
+                self._reached = place + len(bodies) - 1
                 return Messages(sender, first, bodies, at, place)
             self._bodies = (sender, first, bodies, at, place)
             self._read = 0
@@ -383,6 +439,7 @@ class Ordered(OneReader):
         self._read = end = min(begin + (batch or 1), len(bodies))
         if end == len(bodies):
             self._bodies = None
+        self._reached = place + end - 1
         if batch:
             return Messages(sender, first + begin, bodies[begin:end], at, place + begin)
         return Message(sender, bodies[begin], first + begin, at, place + begin)
@@ -403,6 +460,65 @@ class Ordered(OneReader):
     def _say_reading(self, more: bool) -> None:
         self._stopped = not more
         self.me._say_reading(self.group, more)
+
+    def _next_of_split(self) -> AtomicItem:
+        item = self._split.popleft()
+        if isinstance(item, Message | CallAsked):
+            self._reached = item.position
+        return item
+
+    # State
+
+    async def _receive_state(self) -> None:
+        """Before anything else: the group's state, as of some position; what is after it follows."""
+        assert self._receiver is not None and self._take is not None
+        position, state = await self._receiver.receive()
+        taken = self._take(state)
+        if taken is not None:
+            await taken
+        self._known = self._reached = position
+        self._has_state, self._receiver = True, None
+
+    def _state_due(self, due: "_StateDue") -> StateAsked | None:
+        """A joiner wants our state, and we are between two items: now, if its view was among them."""
+        inside = self._shown is not None and any(each.endpoint == due.to for each in self._shown.members)
+        if not self._has_state:
+            self.spawn(refuse(self, due.to, due.id))
+            return None
+        if not inside:
+            self._asked.append((due.to, due.id))
+            return None
+        donor = self._donors[due.to, due.id] = StateDonor(self, due.to, due.id, self._reached)
+        if self._give is None:
+            self._asks = donor
+            return StateAsked(due.to, donor.give)
+        self.spawn(donor.give_all(self._give()))
+        return None
+
+    def mail(self, source: Endpoint, message: AnyStateMessage) -> None:
+        """From another member, about state."""
+        match message:
+            case StateWanted(id=id):
+                if any(each.endpoint == source for each in self.members):
+                    self._unread.append(_StateDue(source, id))
+                    self._wake()
+            case StateTaken(id=id, number=number):
+                if (donor := self._donors.get((source, id))) is not None:
+                    donor.taken(number)
+            case StatePiece() | StateRefused() if self._receiver is not None:
+                self._receiver.hear(source, message)
+
+    def check_inside(self) -> None:
+        """Raise what ends our items, if we are out of the group."""
+        if self._ended is not None:
+            raise again(self._ended)
+        if self._left is not None or self.me.is_closed:
+            raise StopAsyncIteration
+
+    def spawn(self, doing: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(doing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # Leaving
 
@@ -456,7 +572,13 @@ class Ordered(OneReader):
             case OrderPlaced(first, count, position, view):
                 self._has_place(first, count, position, view)
             case MemberView() | MemberBlocked():
+                first = self._views.view is None
                 self._views.hear(item)
+                if first and not self._has_state and isinstance(item, MemberView):
+                    self._has_state = self.rank == 0
+                    self._receiver = None if self._has_state else StateReceiver(self)
+                elif self._receiver is not None:
+                    self._receiver.look()
                 self._flush()
             case OrderClosed(reject_from, cause):
                 self._settle(reject_from, cause)
@@ -520,8 +642,9 @@ class Ordered(OneReader):
     def _keep(self, messages: tuple[Endpoint, Run, int] | Loan, size: int) -> None:
         self._unread.append(messages)
         self._unread_bytes += size
+        share = 1 if self._receiver is None else STATE_SHARE  # others do not wait for our state
         if not self._stopped and (
-            self._unread_bytes > UNREAD_BYTES_MAX or len(self._unread) > UNREAD_ITEMS_MAX
+            self._unread_bytes > share * UNREAD_BYTES_MAX or len(self._unread) > share * UNREAD_ITEMS_MAX
         ):
             self._say_reading(False)
         self._wake()
@@ -530,6 +653,8 @@ class Ordered(OneReader):
         """The agent is gone: as far as the group knows, we have crashed."""
         self._settle(0, "the agent is lost")
         self._stopped = False
+        self._has_state, self._known, self._shown = self._take is None, 0, None
+        self._asked, self._asks = [], None
         self._views.lose()
 
     def end(self, reason: RostraError | None) -> None:
@@ -540,7 +665,18 @@ class Ordered(OneReader):
         elif self._ended is None:
             self._ended = reason
         self._views.end(reason)
+        for task in self._tasks:
+            task.cancel()
+        if self._receiver is not None:
+            self._receiver.look()
         self._wake()
+
+
+class _StateDue(Struct, frozen=True):
+    """In the place of an item: from here on our state may be given to this joiner."""
+
+    to: Endpoint
+    id: int
 
 
 class _Views(AgreedMembership):

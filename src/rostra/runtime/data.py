@@ -15,12 +15,14 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
+from rostra.protocols.atomic.agent import ORDER_AGENT
+from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Place
 from rostra.protocols.channel.messages import KEY_BYTES, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
-from rostra.protocols.fifo.events import Broadcast, Cast, Heard, Located, Transmit
+from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Speech
 from rostra.protocols.links.packets import Hello
@@ -297,7 +299,7 @@ class DataChannel:
         return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
 
     def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
-        self.process.step_inside(self.process.hosted_nodes[node], Heard(group, source, messages))
+        self.process.step_inside(self.process.hosted_nodes[node], heard(group, source, messages))
 
     def send(self, to: Place, frame: Sequence[bytes | memoryview]) -> None:
         self._send(self._socket, to, frame)
@@ -372,7 +374,8 @@ class DataChannel:
 
     def _call_again(self) -> None:
         if not self.process.is_over and self.process.agent is not None:
-            self.core.call_again(self.process.agent.stack[HOST].any_group)
+            stack = self.process.agent.stack
+            self.core.call_again(stack[HOST].any_group or stack[ORDER_AGENT].any_group)
 
     def count(self, what: str) -> None:
         self.process.record.count("datagrams_ignored", what)

@@ -16,12 +16,14 @@ from msgspec import Struct
 from rostra.core.effects import Event
 from rostra.names import Domain, Group, parent
 from rostra.names.addresses import TcpAddress
+from rostra.protocols.atomic.agent import ORDER_AGENT
+from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Frame, Place
 from rostra.protocols.channel.messages import KEY_BYTES, Call, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
-from rostra.protocols.fifo.events import Broadcast, Cast, Heard, Located, Transmit
+from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
 from rostra.protocols.flow.messages import Speech
 from rostra.protocols.links.packets import Hello
 
@@ -197,7 +199,8 @@ class SimChannel:
         self.core.tick()
 
     def _call_again(self) -> None:
-        self.core.call_again(self._process.stack[HOST].any_group)
+        stack = self._process.stack
+        self.core.call_again(stack[HOST].any_group or stack[ORDER_AGENT].any_group)
 
     # The codec
 
@@ -238,7 +241,7 @@ class SimChannel:
         return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
 
     def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
-        self._world.nodes.step(self._process, Heard(group, source, messages))
+        self._world.nodes.step(self._process, heard(group, source, messages))
 
     def send(self, to: Place, frame: Frame) -> None:
         self._channels.carry(self._process.path, to, frame[0])

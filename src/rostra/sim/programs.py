@@ -19,6 +19,7 @@ from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
 from rostra.observe.trace import QUIET, CallAnswered, ProgramGiven, ProgramTold
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed
 from rostra.protocols.fifo.events import ChangesTogether, Credit, Excluded, Item, Parted, Sent
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Run
@@ -59,6 +60,7 @@ from rostra.sim.history import (
     SubmissionRecord,
     TalkChanged,
 )
+from rostra.sim.orders import SimOrder
 from rostra.sim.talks import Talk
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class SimProgram:
         self.watched = Views()
         self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
         self.agreed: dict[Group, SimAgreed] = {}  # groups of agreed membership that it is in
+        self.orders: dict[Group, SimOrder] = {}  # of those, whose messages have one order
         self.set_notices: list[AnySetNotice] = []  # of transient sets and sequences
         self.link: SimLink
         self._world = world
@@ -180,6 +183,39 @@ class SimProgram:
         if key in self.talks:
             self.talks[key].state, self.talks[key].mute = "leaving", True
         return self.ask(LeaveAgreed(key))
+
+    # Groups whose messages have one order
+
+    def join_ordered(
+        self,
+        group: str | Group,
+        *,
+        survive: str = "",
+        stable: str = "",
+        create: bool = True,
+        meta: bytes = b"",
+        slow: Slow = Slow.THROTTLE,
+    ) -> SimCall:
+        key = _group(group)
+        self.agreed.setdefault(key, SimAgreed())
+        self.orders[key] = SimOrder(key)
+        return self.ask(JoinOrdered(key, stable=stable, survive=survive, create=create, meta=meta, slow=slow))
+
+    def leave_ordered(self, group: str | Group) -> SimCall:
+        key = _group(group)
+        self.agreed.pop(key, None)
+        self.orders.pop(key, None)
+        return self.ask(LeaveOrdered(key))
+
+    def say_in_order(self, group: str | Group, *payloads: bytes) -> None:
+        key = _group(group)
+        self.orders[key].said += len(payloads)
+        block = block_of(payloads)
+        number = incarnation_of(self.address)
+        self.link.say_to_front(Submit(number, key, len(payloads), block, self._world.now))
+
+    def read_in_order(self, group: str | Group, *, more: bool) -> None:
+        self.link.say_to_front(Reading(incarnation_of(self.address), _group(group), more))
 
     # Groups that speak
 
@@ -420,6 +456,9 @@ class SimProgram:
                 refused = self.talks.pop(group, None) if delivery is DeliveryKind.FIFO else None
                 if refused is not None and refused.joined:
                     write(TalkChanged, self.address, group, "left")
+            case JoinOrdered(group=group), Denied():
+                self.agreed.pop(group, None)
+                self.orders.pop(group, None)
             case LeaveAgreed(group=group), Done() if group in self.talks:
                 write(TalkChanged, self.address, group, "left")
             case Exit(group=group), Done():
@@ -499,11 +538,15 @@ class SimProgram:
         if stay is not None and self.alive:
             self._world.busy()
             stay.take(item)
-            if isinstance(item, Excluded):
+            if (order := self.orders.get(group)) is not None:
+                order.take(self.address, item)
+            if isinstance(item, Excluded | OrderClosed):
                 del self.agreed[group]
             if group not in self.talks:
                 if ProgramGiven in self._world.reporters:
                     self._world.show(self.host, ProgramGiven(self, group, item))
+                if isinstance(item, OrderClosed):
+                    self.orders.pop(group, None)
                 return
         if isinstance(item, ChangesTogether):
             for each in item.items:
@@ -561,6 +604,7 @@ class SimProgram:
         self.watching.clear()
         self.talks.clear()
         self.agreed.clear()
+        self.orders.clear()
 
     @property
     def address(self) -> Endpoint:

@@ -35,6 +35,7 @@ from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
+from rostra.sim.order_storm import OrderStorm
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.rest import PROBE, Comparison
@@ -91,9 +92,12 @@ MOVES: Final = "moves"
 SETS: Final = "sets"
 """Nor this: led groups, in the same weather."""
 
+ORDER: Final = "order"
+"""Nor this: agreed groups with `delivery="atomic"`."""
+
 STORMS: Final = (
     *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER),
 )
 """What a storm can blow through."""
 
@@ -132,7 +136,7 @@ def _begin(
     ]
     kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm, DISKS: DiskStorm}
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
-    kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm}
+    kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

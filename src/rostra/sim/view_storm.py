@@ -22,6 +22,7 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.observe.trace import CallAnswered, ProgramGiven
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.requests import JoinAgreed, MemberView
+from rostra.protocols.atomic.requests import JoinOrdered
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Denied, Done
 from rostra.sim.network import LinkModel
@@ -191,7 +192,11 @@ class ViewStorm(SiteFaults):
     def _answered(self, at: float, host: Domain, answered: CallAnswered) -> None:
         call = answered.call
         assert isinstance(call, SimCall)
-        if isinstance(call.request, JoinAgreed) and call.result == Done() and call.program is not None:
+        if (
+            isinstance(call.request, JoinAgreed | JoinOrdered)
+            and call.result == Done()
+            and call.program is not None
+        ):
             self.wanted[call.program, call.request.group] = None
 
     # When it is calm

@@ -27,6 +27,7 @@ from msgspec.msgpack import Decoder, Encoder
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.addresses import parse_reachable
+from rostra.protocols.atomic.messages import HubMessage, HubSpeech, check_hub
 from rostra.protocols.channel.messages import (
     ALL,
     LAN,
@@ -66,8 +67,10 @@ class _Front(Struct, frozen=True, array_like=True):
     word: Raw = _NOTHING
 
 
+AnySpeech = Speech | HubSpeech
+
 _decode_front: Final = Decoder(_Front).decode
-_decode_messages: Final = Decoder(Annotated[tuple[Speech, ...], Meta(max_length=MESSAGES_MAX)]).decode
+_decode_messages: Final = Decoder(Annotated[tuple[AnySpeech, ...], Meta(max_length=MESSAGES_MAX)]).decode
 _decode_word: Final = Decoder(Call | Probe | Directory | None).decode
 
 
@@ -134,7 +137,8 @@ class Datagrams:
                     return Unreadable("not sealed by its speaker")
             messages = _decode_messages(front.messages)
             for message in messages:
-                run = check_speech(message)
+                hub = isinstance(message, HubMessage)
+                run = check_hub(message) if hub else check_speech(message)
                 if run is not None and not is_sound(run):
                     return Unreadable("not a block of messages")
             word = None if front.word is _NOTHING else _decode_word(front.word)

@@ -14,6 +14,7 @@ from rostra.protocols.access.messages import AnyAccessMessage
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
 from rostra.protocols.agreed.messages import AnySetMessage
+from rostra.protocols.atomic.messages import CarriedFrame, HubSpeech
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import Speech
@@ -27,7 +28,7 @@ from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
 AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage
 Shared = relaxed.Message | claims.Message | AnyAccessMessage
-Message = Shared | election.Message | AgreedMessage | AnyLedMessage
+Message = Shared | election.Message | AgreedMessage | AnyLedMessage | CarriedFrame
 """Whatever servers say to each other."""
 
 Numbers = dict[int, type[Any]]
@@ -52,7 +53,7 @@ ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
 """Items of a group with delivery."""
 
-SPEECH: Final = _numbers(Speech)
+SPEECH: Final = _numbers(Speech | HubSpeech)
 """What travels on the data channel of groups, in datagrams."""
 
 ATTRIBUTES: Final = _numbers(AnyAttributes)

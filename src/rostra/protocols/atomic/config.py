@@ -20,6 +20,15 @@ BACKLOG_BYTES: Final = 8 << 20
 """What may wait at an agent for a member that does not read, before nothing more is ordered (`throttle`), or
 before it is expelled (`expel`)."""
 
+WINDOW_FEED_BYTES: Final = 512 << 10
+"""What may be on its way between two stations before one has said that it is there. Raising it: more at once
+over long ways, and more lost at once where datagrams are."""
+
+TICK_S: Final = 0.02
+TICK_MAX_S: Final = 0.5
+"""What may have been lost is said again after the first of these, then after twice that, up to the second, as
+long as nothing comes of it."""
+
 
 def ordered_kind(
     membership: MembershipKind, order: str = "", stable: str = "", survive: str = ""

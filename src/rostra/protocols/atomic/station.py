@@ -13,14 +13,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored
 from rostra.groups.attributes import Slow
 from rostra.names import Endpoint, Group
-from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.requests import MemberBlocked
 from rostra.protocols.atomic.config import BACKLOG_BYTES, WINDOW_BYTES, WINDOW_MESSAGES
 from rostra.protocols.atomic.events import DeliverAll, OrderSubmitted
+from rostra.protocols.atomic.messages import ShownView
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.flow.messages import Run
@@ -28,38 +29,6 @@ from rostra.protocols.flow.runs import is_sound
 
 ITEM_BYTES: Final = 64
 """What an item counts as that waits, beside its block."""
-
-
-class ShownView(Struct, frozen=True):
-    """A view with a place in the order, whole; and how it came from the one before it."""
-
-    number: int
-    revision: int
-    pid: str
-    members: tuple[tuple[Endpoint, bytes], ...]  # in order of rank
-    fence: int | None = None
-    joined: tuple[Endpoint, ...] = ()
-    left: tuple[Endpoint, ...] = ()
-    failed: tuple[Endpoint, ...] = ()
-    parts: tuple[tuple[Endpoint, ...], ...] = ()
-
-    def item(self, *, whole: bool) -> MemberView:
-        new = frozenset(self.joined)
-        return MemberView(
-            self.number,
-            self.revision,
-            self.pid,
-            self.members if whole else None,
-            tuple([each for each in self.members if each[0] in new]),
-            self.left,
-            self.failed,
-            self.fence,
-            self.parts,
-        )
-
-    @property
-    def endpoints(self) -> frozenset[Endpoint]:
-        return frozenset([endpoint for endpoint, _ in self.members])
 
 
 class GalleryMember:
@@ -98,6 +67,11 @@ class Gallery:
     def is_full(self) -> bool:
         """Does a member that must not be left behind not read?"""
         return any(each.is_full and each.slow is not Slow.EXPEL for each in self._apart)
+
+    @property
+    def is_watched(self) -> bool:
+        """Is there one that does not read?"""
+        return bool(self._apart)
 
     @property
     def expelled(self) -> list[Endpoint]:
@@ -154,12 +128,15 @@ class Gallery:
                 out.append(Deliver(sender, self.group, OrderPlaced(run.first, run.count, position, number)))
 
     def give_view(self, view: ShownView, out: list[Effect]) -> None:
-        """To those who are in it; whole to those who have none yet."""
+        """To those who are in it; whole to those who have none yet, and if it cannot be made of the last."""
+        view = view if self.view is None else since(self.view, view)
+        follows = self.view is not None and is_next(self.view, view)
         self.view = view
         inside = view.endpoints
-        for whole in (False, True):
-            some = [each for each in self.members.values() if each.me in inside and each.knows is not whole]
-            self._give(sorted(some, key=_name), view.item(whole=whole), out)
+        for knows in (True, False):
+            some = [each for each in self.members.values() if each.me in inside and each.knows is knows]
+            if some:
+                self._give(sorted(some, key=_name), view.item(whole=not (knows and follows)), out)
         for each in self.members.values():
             if each.me in inside and not each.knows:
                 each.knows = True
@@ -208,6 +185,25 @@ class Gallery:
             member.waiting_bytes = 0
         self._reading = None
         self._readers()
+
+
+def since(before: ShownView, view: ShownView) -> ShownView:
+    """How it came from this one, which may not be the one before it in the order."""
+    was, here, asked = before.endpoints, view.endpoints, frozenset(view.left)
+    gone = [each for each, _ in before.members if each not in here]
+    return replace(
+        view,
+        joined=tuple([each for each, _ in view.members if each not in was]),
+        left=tuple([each for each in gone if each in asked]),
+        failed=tuple([each for each in gone if each not in asked]),
+    )
+
+
+def is_next(before: ShownView, view: ShownView) -> bool:
+    """Is it those who stayed, as they were, then those who joined?"""
+    gone, new = {*view.left, *view.failed}, frozenset(view.joined)
+    stayed = [each for each in before.members if each[0] not in gone]
+    return (*stayed, *[each for each in view.members if each[0] in new]) == view.members
 
 
 def _name(member: GalleryMember) -> Endpoint:

@@ -13,6 +13,7 @@ from msgspec.structs import fields
 from rostra.errors import BadInput
 from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import Election, ElectionBounds
+from rostra.sim.explore.hub import HubBounds, HubModel
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
@@ -30,6 +31,7 @@ MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
         (ReformModel, ReformBounds),
         (RegistrarModel, RegistrarBounds),
         (MoveModel, MoveBounds),
+        (HubModel, HubBounds),
     )
 }
 

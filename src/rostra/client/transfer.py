@@ -1,0 +1,232 @@
+"""The state of a group for a member that has joined: from one who has it, by position.
+
+    joiner ── StateWanted ──▶ the most senior other member ── between two of its items, at position q ──┐
+           ◀── StatePiece(q, ...), a few on their way at once; each is acknowledged ── give=snapshot ◀───┘
+    joiner: take=restore, then its own messages that are after q
+
+Nobody stops. The donor gives its state after the view with the joiner in it, so whatever it has not applied
+by then is after the joiner's view, and the joiner gets it itself. A donor that leaves, dies or says nothing
+is replaced by the next one, which has its own q. Parts travel as messages between endpoints, by the servers.
+
+The member with rank 0 in its own first view has founded the group: its state is the group's.
+"""
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, msgpack
+
+from rostra.errors import UNDECODABLE, RostraError
+from rostra.names import Endpoint, Group
+from rostra.names.checks import Natural
+
+if TYPE_CHECKING:
+    from rostra.client.ordered import Ordered
+
+Give = Callable[[], "bytes | Iterable[bytes] | AsyncIterable[bytes] | Awaitable[bytes]"]
+Take = Callable[[bytes], "Awaitable[None] | None"]
+
+MAGIC: Final = b"\x00rostra state 1\x00"
+"""How messages between endpoints begin that are about state; a program's own never does."""
+
+PART_BYTES: Final = 60_000
+PARTS_ON_THEIR_WAY: Final = 16
+SAY_AGAIN_S: Final = 1.0
+PATIENCE_S: Final = 5.0
+"""A donor of which nothing comes for so long is replaced."""
+
+STATE_BYTES_MAX: Final = 1 << 30
+
+
+class StateMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    group: Group
+    id: Natural  # of the joiner's question
+
+
+class StateWanted(StateMessage, frozen=True, tag=1):
+    pass
+
+
+class StateRefused(StateMessage, frozen=True, tag=2):
+    """It has none to give."""
+
+
+class StatePiece(StateMessage, frozen=True, tag=3):
+    position: Natural
+    number: Natural
+    data: bytes
+    last: bool = False
+
+
+class StateTaken(StateMessage, frozen=True, tag=4):
+    number: Natural
+
+
+AnyStateMessage = StateWanted | StateRefused | StatePiece | StateTaken
+
+_encode: Final = msgpack.Encoder().encode
+_decoder: Final[msgpack.Decoder[AnyStateMessage]] = msgpack.Decoder(AnyStateMessage)
+
+
+def decode_state(data: bytes) -> AnyStateMessage | None:
+    try:
+        return _decoder.decode(data[len(MAGIC) :])
+    except UNDECODABLE:
+        return None
+
+
+async def _post(ordered: "Ordered", to: Endpoint, message: AnyStateMessage) -> None:
+    """Should it be lost, it is said again, or another one is asked."""
+    with contextlib.suppress(RostraError):
+        await ordered.me.send_to(to, MAGIC + _encode(message))
+
+
+class StateDonor:
+    """Gives our state to one joiner."""
+
+    def __init__(self, ordered: "Ordered", to: Endpoint, id: int, position: int) -> None:
+        self.to, self.id = to, id
+        self._ordered = ordered
+        self._position = position
+        self._number = 0
+        self._left = b""
+        self._unacknowledged: dict[int, StatePiece] = {}
+        self._room = asyncio.Event()
+        self._began = False
+
+    async def give(self, piece: bytes) -> None:
+        """The next piece of it."""
+        self._began = True
+        self._left += bytes(piece)
+        while len(self._left) > PART_BYTES:
+            part, self._left = self._left[:PART_BYTES], self._left[PART_BYTES:]
+            await self._part(part, last=False)
+
+    async def end(self) -> None:
+        """That was all. Who gave nothing at all has none."""
+        if not self._began:
+            await refuse(self._ordered, self.to, self.id)
+            return
+        await self._part(self._left, last=True)
+        await self._until(0)
+
+    async def give_all(self, state: Any) -> None:
+        if inspect.isawaitable(state):
+            state = await state
+        if isinstance(state, bytes | bytearray | memoryview):
+            await self.give(bytes(state))
+        elif hasattr(state, "__aiter__"):
+            async for piece in state:
+                await self.give(piece)
+        else:
+            for piece in state:
+                await self.give(piece)
+        await self.end()
+
+    async def _part(self, data: bytes, *, last: bool) -> None:
+        await self._until(PARTS_ON_THEIR_WAY - 1)
+        self._number += 1
+        part = StatePiece(self._ordered.group, self.id, self._position, self._number, data, last)
+        self._unacknowledged[part.number] = part
+        await _post(self._ordered, self.to, part)
+
+    async def _until(self, most: int) -> None:
+        tries = 0
+        while len(self._unacknowledged) > most:
+            self._room.clear()
+            try:
+                async with asyncio.timeout(SAY_AGAIN_S):
+                    await self._room.wait()
+                tries = 0
+            except TimeoutError:
+                tries += 1
+                if tries * SAY_AGAIN_S > PATIENCE_S:
+                    raise asyncio.CancelledError from None  # it is gone, or asks another one
+                for part in list(self._unacknowledged.values())[:4]:
+                    await _post(self._ordered, self.to, part)
+
+    def taken(self, number: int) -> None:
+        self._unacknowledged.pop(number, None)
+        self._room.set()
+
+
+class StateReceiver:
+    """A joiner's: asks one member after the other until it has the state."""
+
+    def __init__(self, ordered: "Ordered") -> None:
+        self._ordered = ordered
+        self._id = 0
+        self._donor: Endpoint | None = None
+        self._refused: set[Endpoint] = set()
+        self._parts: dict[int, bytes] = {}
+        self._size = 0
+        self._last = 0
+        self._position = 0
+        self._came = asyncio.Event()
+
+    async def receive(self) -> tuple[int, bytes]:
+        """The position up to which it counts, and the state."""
+        while True:
+            self._ordered.check_inside()
+            donor = self._next_donor()
+            if donor is None:
+                self._refused.clear()
+                await asyncio.sleep(SAY_AGAIN_S)
+                continue
+            self._ask(donor)
+            await _post(self._ordered, donor, StateWanted(self._ordered.group, self._id))
+            while True:
+                self._came.clear()
+                try:
+                    async with asyncio.timeout(PATIENCE_S):
+                        await self._came.wait()
+                except TimeoutError:
+                    break
+                self._ordered.check_inside()
+                if self._last and len(self._parts) == self._last:
+                    return self._position, b"".join([self._parts[n] for n in sorted(self._parts)])
+                if self._donor is None or self._donor not in self._members():
+                    break
+            self._refused.add(donor)
+
+    def _ask(self, donor: Endpoint) -> None:
+        self._id += 1
+        self._donor = donor
+        self._parts, self._size, self._last, self._position = {}, 0, 0, 0
+
+    def _members(self) -> list[Endpoint]:
+        return [each.endpoint for each in self._ordered.members]
+
+    def _next_donor(self) -> Endpoint | None:
+        """In order of rank: the most senior has it, unless it waits for it itself."""
+        me = self._ordered.me.endpoint
+        return next((each for each in self._members() if each != me and each not in self._refused), None)
+
+    def hear(self, source: Endpoint, message: StatePiece | StateRefused) -> None:
+        if source != self._donor or message.id != self._id:
+            return
+        if isinstance(message, StateRefused):
+            self._donor = None
+        elif message.number not in self._parts:
+            if self._size + len(message.data) > STATE_BYTES_MAX:
+                self._donor = None
+            else:
+                self._size += len(message.data)
+                self._parts[message.number] = message.data
+                self._position = message.position
+                self._last = message.number if message.last else self._last
+        if self._donor is not None and isinstance(message, StatePiece):
+            taken = StateTaken(self._ordered.group, message.id, message.number)
+            self._ordered.spawn(_post(self._ordered, source, taken))
+        self._came.set()
+
+    def look(self) -> None:
+        """Is our donor still there, and are we?"""
+        self._came.set()
+
+
+async def refuse(ordered: "Ordered", to: Endpoint, id: int) -> None:
+    await _post(ordered, to, StateRefused(ordered.group, id))

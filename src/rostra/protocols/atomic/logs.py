@@ -1,0 +1,75 @@
+"""Which log counts when an epoch begins, and how an agreed view looks in the order: pure functions."""
+
+from collections.abc import Iterable, Mapping
+
+from rostra.names import Domain, host_of
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.groups import AgreedView
+from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView, StationId
+from rostra.protocols.atomic.state import AgreedNow
+
+
+def longest_log(ranked: list[tuple[StationId, HubReport]]) -> tuple[StationId, HubReport] | None:
+    """Of the stations that have a part in the order of the most senior one of them: the longest log of the
+    newest epoch. None: nobody has a part in an order."""
+    old = [(id, each) for id, each in ranked if each.chain]
+    if not old:
+        return None
+    base = old[0][1]
+    related = [(id, each) for id, each in old if _is_of_one_line(base, each)]
+    return max(related, key=lambda each: (each[1].chain[-1][0], each[1].next))
+
+
+def _is_of_one_line(one: HubReport, other: HubReport) -> bool:
+    return one.epoch in [key for key, _ in other.chain] or other.epoch in [key for key, _ in one.chain]
+
+
+def is_prefix(id: StationId, report: HubReport, best: HubReport) -> bool:
+    """Is this station's log a part of the best one? Of an older epoch it is only if the station reported when
+    each later one began: its log was counted there, and has not grown since."""
+    epochs = [key for key, _ in best.chain]
+    if report.epoch not in epochs:
+        return False
+    later = best.chain[epochs.index(report.epoch) + 1 :]
+    return all(id in stations for _, stations in later)
+
+
+def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[MemberId]) -> ShownView:
+    """An agreed view, and how it came from the last one that has its place."""
+    view: AgreedView = agreed.view
+    was = frozenset() if before is None else before.endpoints
+    members = tuple([(each.id.endpoint, each.attributes) for each in view.members])
+    here = frozenset([endpoint for endpoint, _ in members])
+    asked = frozenset([each.endpoint for each in left])
+    gone = [] if before is None else [each for each, _ in before.members if each not in here]
+    return ShownView(
+        agreed.key,
+        members,
+        agreed.fence,
+        tuple([endpoint for endpoint, _ in members if endpoint not in was]),
+        tuple([each for each in gone if each in asked]),
+        tuple([each for each in gone if each not in asked]),
+        tuple([tuple([each.endpoint for each in part]) for part in view.parts]),
+    )
+
+
+# A majority
+
+
+def majority_has(view: ShownView, nexts: Mapping[Domain, int]) -> int:
+    """Up to where hosts with more than half of the members have everything. `nexts`: of each host."""
+    held = sorted([nexts.get(host_of(each), 0) for each, _ in view.members], reverse=True)
+    return held[len(held) // 2]
+
+
+def is_enough(
+    marked: MarkEntry | None, reports: Iterable[tuple[StationId, HubReport]], left: Iterable[MemberId]
+) -> bool:
+    """Does every majority of the last ordered view have a station among those who go on? Else something that
+    was stable may be missing here, and nothing goes on until others are back. Who left does not count."""
+    if marked is None:
+        return True
+    hosts = {id.host for id, each in reports if each.epoch is not None}
+    gone = frozenset([each.endpoint for each in left])
+    was = [each for each, _ in marked.view.members if each not in gone]
+    return 2 * len([each for each in was if host_of(each) in hosts]) >= len(was)

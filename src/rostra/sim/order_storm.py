@@ -1,0 +1,120 @@
+"""Storms over agreed groups with ``delivery="atomic"``: as in `view_storm.py`, and members speak meanwhile.
+
+Checked besides what is checked there, at every item that a program is given: `total-order`, `all-or-none` and
+`integrity` (`orders.py`). When the storm is over, that the last words of each member reach all others.
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from rostra.impair.quality import LineQuality, Uniform
+from rostra.names import Domain, Group
+from rostra.observe.trace import ProgramGiven
+from rostra.protocols.atomic.requests import OrderClosed
+from rostra.protocols.relaxed.requests import Done
+from rostra.sim.orders import OrderJudge
+from rostra.sim.outcome import StormOutcome
+from rostra.sim.programs import SimProgram
+from rostra.sim.view_storm import CHESS, LEDGER, LOCAL, RULES, WORLD, ViewStorm
+
+if TYPE_CHECKING:
+    from rostra.sim.journal import SimJournal
+
+STABLE: Final = {CHESS: "all", LEDGER: "all", LOCAL: "all", WORLD: "all"}
+
+WORDS: Final = ("say", "say", "say", "say", "stall", "read", "lose", "lossless")
+"""Between two deeds of the storm."""
+
+HEARD_S: Final = 30.0
+"""So long after the last words all others must have them."""
+
+
+class OrderStorm(ViewStorm):
+    speaks: ClassVar = True
+    word = "order"
+
+    def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
+        self.judge = OrderJudge()
+        super().__init__(seed, journal=journal)
+
+    def blow_over(self) -> StormOutcome:
+        outcome = super().blow_over()
+        self._last_words()
+        self.judge.end(frozenset([group for group, rule in RULES.items() if rule]))
+        return outcome
+
+    def _ask(self, program: SimProgram, group: Group) -> None:
+        call = program.join_ordered(group, survive=RULES[group], stable=STABLE[group])
+        self.wanted[program, group] = None if call.result == Done() else call
+
+    def _deed(self, deed: str) -> None:
+        super()._deed(deed)
+        for _ in range(self.luck.randrange(6)):
+            getattr(self, f"_{self.luck.choice(WORDS)}")()
+
+    def _say(self) -> None:
+        speaking = [each for each in self._members() if each[1] in each[0].orders]
+        if speaking:
+            program, group = self.luck.choice(speaking)
+            self._says(program, group, self.luck.choice((1, 3, 40)), self.luck.choice((10, 10, 3_000)))
+
+    def _says(self, program: SimProgram, group: Group, count: int, size: int) -> None:
+        order = program.orders[group]
+        if order.view is None or program.agreed[group].blocked:
+            return
+        bodies = [f"{program} {order.said + n}".encode().ljust(size) for n in range(count)]
+        for nth, body in enumerate(bodies, order.said + 1):
+            self.judge.says(group, program.address, nth, body)
+        program.say_in_order(group, *bodies)
+
+    def _stall(self) -> None:
+        """Not where one side lives at most: a program that does not read does not know that it is blocked."""
+        speaking = [each for each in self._members() if each[1] in each[0].orders and not RULES[each[1]]]
+        if speaking:
+            program, group = self.luck.choice(speaking)
+            program.read_in_order(group, more=False)
+
+    def _read(self) -> None:
+        for program, group in self._members():
+            if group in program.orders:
+                program.read_in_order(group, more=True)
+
+    def _lose(self) -> None:
+        bad = LineQuality(Uniform(0.0001, 0.003), loss=self.luck.choice((0.02, 0.2)), duplicate=0.02)
+        self.world.make("", bad, "data")
+
+    def _lossless(self) -> None:
+        self.world.make("", LineQuality(Uniform(0.0001, 0.001)), "data")
+
+    def _clear(self) -> None:
+        self._read()
+        self._lossless()
+        super()._clear()
+
+    def _leave(self) -> None:
+        if members := self._members():
+            program, group = self.luck.choice(members)
+            if group in program.orders:
+                del self.wanted[program, group]
+                program.leave_ordered(group)
+
+    def _given(self, at: float, host: Domain, given: ProgramGiven) -> None:
+        program, group, item = given.program, given.group, given.item
+        assert isinstance(program, SimProgram)
+        if isinstance(item, OrderClosed):
+            self.wanted.pop((program, group), None)
+            return
+        super()._given(at, host, given)
+        if (order := program.orders.get(group)) is not None:
+            self.judge.given(program.address, order, item)
+
+    def _last_words(self) -> None:
+        inside = [each for each in self._members() if each[1] in each[0].orders]
+        for program, group in inside:
+            self._says(program, group, 1, 10)
+        self.world.run(HEARD_S)
+        for program, group in inside:
+            for other, same in inside:
+                if same == group and group in other.orders and group in program.orders:
+                    said = program.orders[group].said
+                    heard = other.orders[group].last.get(program.address)
+                    assert heard == said, f"order-live: {other} has {program} up to {heard} of {said}"

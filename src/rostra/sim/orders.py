@@ -1,0 +1,124 @@
+"""A simulated program's membership in a group whose messages have one order, and what is promised of it.
+
+total-order    a position stands for one message in a view, whoever is given it; no position is left out
+all-or-none    what any member was given in a view is before every view that came next
+integrity      each sender's messages in order, each once, as they were said
+"""
+
+from rostra.names import Endpoint, Group
+from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
+from rostra.protocols.fifo.events import Item
+from rostra.protocols.flow.runs import payloads
+
+Key = tuple[int, int, str]
+"""Names a view."""
+
+
+class OrderBroken(AssertionError):
+    pass
+
+
+class SimOrder:
+    """One membership, as the library keeps it."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.said = 0
+        self.placed = 0  # of our own
+        self.view: Key | None = None
+        self.next = 0  # the position that comes next; 0: not known yet
+        self.last: dict[Endpoint, int] = {}  # per sender: its last number
+        self.log: list[tuple[int, Endpoint, int]] = []  # position, sender, number
+        self.closed = ""
+
+    def take(self, me: Endpoint, item: Item) -> None:
+        match item:
+            case OrderedRun(sender, run) if sender == me:
+                self.placed = max(self.placed, run.end - 1)
+            case OrderPlaced(first, count):
+                self.placed = max(self.placed, first + count - 1)
+            case OrderClosed(cause=cause):
+                self.closed = cause
+
+
+class OrderJudge:
+    """Sees what every member of every group is given, and remembers it."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.messages = 0
+        self._at: dict[tuple[Group, Key, int], tuple[Endpoint, int]] = {}
+        self._begins: dict[tuple[Group, Key], int] = {}  # the position after a view's own
+        self._highest: dict[tuple[Group, Key], int] = {}  # the last position that a member was given in it
+        self._after: dict[tuple[Group, Key], set[Key]] = {}
+        self._said: dict[tuple[Group, Endpoint, int], bytes] = {}
+
+    def says(self, group: Group, sender: Endpoint, number: int, body: bytes) -> None:
+        self._said[group, sender, number] = body
+
+    def given(self, me: Endpoint, order: SimOrder, item: Item) -> None:
+        match item:
+            case MemberView(number, revision, pid):
+                key = (number, revision, pid)
+                if key != order.view:
+                    self._view(me, order, key)
+            case OrderedRun(sender, run, position):
+                self.runs += 1
+                for nth, body in enumerate(payloads(run)):
+                    self._message(me, order, sender, run.first + nth, position + nth, body)
+
+    def _view(self, me: Endpoint, order: SimOrder, key: Key) -> None:
+        group = order.group
+        if order.view is not None:
+            self._after.setdefault((group, order.view), set()).add(key)
+            if order.next:  # else it was given no message yet, and knows of no position
+                order.next += 1
+                self._begin(me, group, key, order.next)
+        order.view = key
+
+    def _begin(self, me: Endpoint, group: Group, key: Key, position: int) -> None:
+        known = self._begins.setdefault((group, key), position)
+        if known != position:
+            raise OrderBroken(
+                f"total-order: view {key} of {group} ends at {known}, and at {position} for {me}"
+            )
+
+    def _message(
+        self, me: Endpoint, order: SimOrder, sender: Endpoint, number: int, position: int, body: bytes
+    ) -> None:
+        group, view = order.group, order.view
+        what = f"{me} is given {sender} {number} at {position} of {group}"
+        if view is None:
+            raise OrderBroken(f"total-order: {what} before any view")
+        if not order.next:
+            order.next = position
+            self._begin(me, group, view, position)
+        if position != order.next:
+            raise OrderBroken(f"total-order: {what}, and {order.next} comes next")
+        known = self._at.setdefault((group, view, position), (sender, number))
+        if known != (sender, number):
+            raise OrderBroken(f"total-order: {what}, where another was given {known}")
+        if self._said.get((group, sender, number)) != body:
+            raise OrderBroken(f"integrity: {what}, which was not said so")
+        before = order.last.get(sender)
+        if before is not None and number != before + 1:
+            raise OrderBroken(f"integrity: {what}, after {before}")
+        order.last[sender] = number
+        order.next = position + 1
+        order.log.append((position, sender, number))
+        self.messages += 1
+        self._highest[group, view] = max(self._highest.get((group, view), 0), position)
+
+    def end(self, exclusive: frozenset[Group]) -> None:
+        """All-or-none, uniformly: those who were excluded count as well (H6). Where both sides of a partition
+        go on, each has its own end of the view that they shared: only those who stay together agree on it."""
+        for (group, view), later in sorted(self._after.items()):
+            if group not in exclusive:
+                continue
+            highest = self._highest.get((group, view), 0)
+            for key in sorted(later):
+                begins = self._begins.get((group, key))
+                if begins is not None and highest >= begins - 1:
+                    what = f"{highest} of {group} was given in view {view}"
+                    raise OrderBroken(f"all-or-none: {what}, and {key} came before it")

@@ -1,0 +1,46 @@
+"""Agreed groups with ``delivery="atomic"`` through crashes, cuts, pauses, loss and programs that do not read.
+
+`rostra sim storm --shape order --seeds 1000` goes through more of them.
+"""
+
+from collections.abc import Iterable
+
+import pytest
+
+from rostra.core.effects import Effect
+from rostra.protocols.atomic import hub
+from rostra.protocols.atomic.hub import Station
+from rostra.sim.storm import ORDER, StormFailed, storm
+
+FOUND_SOMETHING = (17, 30)
+
+
+@pytest.mark.spec("A-100", "A-101", "A-102", "A-104", "A-105", "A-108")
+@pytest.mark.parametrize("seed", FOUND_SOMETHING)
+def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
+    storm(seed, ORDER)
+
+
+def first_failure(tried: Iterable[int]) -> str:
+    for seed in tried:
+        try:
+            storm(seed, ORDER)
+        except StormFailed as failure:
+            return failure.what
+    return ""
+
+
+def test_messages_that_are_delivered_before_they_are_stable_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def at_once(self: Station, out: list[Effect]) -> bool:
+        self.accept, before = self.log.next, self.accept
+        return self.accept > before
+
+    monkeypatch.setattr(Station, "_advance", at_once)
+    assert "total-order" in first_failure([13])
+
+
+def test_a_log_of_an_excluded_station_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "is_prefix", lambda *_: True)
+    assert "integrity" in first_failure([16])
