@@ -16,6 +16,7 @@ from rich.console import Console
 from benchmarks import locks, workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
+from benchmarks.one_order import one_order
 from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
@@ -36,6 +37,12 @@ def redis(*, shared: bool = False, ttl_ms: int = 10_000) -> Service:
     from benchmarks.peers.redis import RedisService
 
     return RedisService(shared=shared, ttl_ms=ttl_ms)
+
+
+def redis_streams() -> Service:
+    from benchmarks.peers.redis_streams import RedisStreamService
+
+    return RedisStreamService()
 
 
 def zeromq() -> Service:
@@ -65,6 +72,12 @@ def agreed(deployment: Deployment, **options: Any) -> Make:
     from benchmarks.peers.rostra_agreed import AgreedService
 
     return lambda: AgreedService(deployment, **options)
+
+
+def ordered(deployment: Deployment, **options: Any) -> Make:
+    from benchmarks.peers.rostra_ordered import OrderedService
+
+    return lambda: OrderedService(deployment, **options)
 
 
 VIEWED: Final[list[Make]] = [
@@ -122,6 +135,18 @@ PLAN: Final = {
             for peer in (BareService, zeromq, ours(Deployment.TOGETHER), ours(Deployment.APART))
         ],
     ),
+    "W5": Planned(
+        "4 members send at once, 200,000 messages in one order at each of them; per second at each",
+        [
+            (peer, one_order)
+            for peer in (
+                BareService,
+                redis_streams,
+                ordered(Deployment.TOGETHER),
+                ordered(Deployment.APART),
+            )
+        ],
+    ),
     "W6": Planned(
         "joins and leaves per second while the last of 100 watchers knows within 250 ms (p99)",
         [(peer, workloads.storm) for peer in (echo, *REDIS, *OURS)],
@@ -176,6 +201,11 @@ BARS: Final = (
     Bar("W4", "1 KiB: 3x ZeroMQ", "1 KiB: per s", 3, "zeromq", less_is_better=False),
     Bar("W4", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W4", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W5", "100 B: 5x Redis streams", "100 B: per s", 5, "redis, streams", less_is_better=False),
+    Bar("W5", "1 KiB: 5x Redis streams", "1 KiB: per s", 5, "redis, streams", less_is_better=False),
+    Bar("W5", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W5", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
+    Bar("W5", "100/s: 1.5x the bare hub's p50", "100/s: p50 ms", 1.5, "bare, batched"),
     Bar("W6", "joins and leaves per second: 2x Redis", "per s", 2, "redis", less_is_better=False),
     *[
         Bar(

@@ -168,6 +168,15 @@ class Duties:
     async def listen(self, group: str, name: str, senders: int, count: int) -> None:
         await self.program.listen(group, name, senders, count)
 
+    async def take_part(self, group: str, name: str, sender: int, members: int, count: int) -> None:
+        await self.program.take_part(group, name, sender, members, count)
+
+    async def begin_timing(self) -> None:
+        self.program.begin_timing()
+
+    async def order(self) -> str:
+        return self.program.order()
+
     async def heard(self) -> int:
         return await self.program.heard()
 

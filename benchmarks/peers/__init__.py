@@ -16,6 +16,10 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.redis import RedisProgram
 
             return RedisProgram(**settings)
+        case "redis-streams":
+            from benchmarks.peers.redis_streams import RedisStreamProgram
+
+            return RedisStreamProgram(**settings)
         case "rostra":
             from benchmarks.peers.rostra import RostraProgram
 
@@ -24,6 +28,10 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.rostra_agreed import AgreedProgram
 
             return AgreedProgram(**settings)
+        case "rostra-ordered":
+            from benchmarks.peers.rostra_ordered import OrderedProgram
+
+            return OrderedProgram(**settings)
         case "bare":
             from benchmarks.peers.bare import BareProgram
 

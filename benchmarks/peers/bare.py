@@ -1,4 +1,4 @@
-"""Messages through the bare hub, many to a frame: the floor under W4.
+"""Messages through the bare hub, many to a frame: the floor under W4 and W5.
 
 The hub passes a sender's frames on to everybody who listens. It keeps what is not read without a bound, knows
 nobody, repairs nothing, and a sender that is too fast for a receiver is never told.
@@ -14,7 +14,7 @@ import msgspec
 
 from benchmarks.peers.echo import EchoProgram, EchoService
 from benchmarks.peers.hub import frame, frames
-from benchmarks.peers.talk import Check, payloads, timed
+from benchmarks.peers.talk import Check, OrderCheck, payloads, timed
 
 FRAME_BYTES: Final = 56_000
 _encode = msgspec.msgpack.Encoder().encode
@@ -41,6 +41,19 @@ class BareProgram(EchoProgram):
     async def listen(self, group: str, name: str, senders: int, count: int) -> None:
         self._check = Check(senders, count)
         self._transport.write(frame(b"W", b""))
+
+    async def take_part(self, group: str, name: str, sender: int, members: int, count: int) -> None:
+        """All listen, the sender too; the order is that of arrival at the hub."""
+        await self.may_speak(group, sender)
+        self._check = OrderCheck(members, count)
+        self._transport.write(frame(b"W", b""))
+
+    def begin_timing(self) -> None:
+        self._check.time()
+
+    def order(self) -> str:
+        assert isinstance(self._check, OrderCheck)
+        return self._check.order
 
     async def heard(self) -> int:
         await self._check.finished.wait()

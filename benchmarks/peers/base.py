@@ -102,6 +102,18 @@ class Program(ABC):
         """Receive what is sent to the group from now on: so many messages of so many senders, all checked."""
         raise NotImplementedError
 
+    async def take_part(self, group: str, name: str, sender: int, members: int, count: int) -> None:
+        """Be a member that sends, as number so and so, and receives what all of them send, in one order."""
+        raise NotImplementedError
+
+    def begin_timing(self) -> None:
+        """From now on messages are timed."""
+        raise NotImplementedError
+
+    def order(self) -> str:
+        """A digest of the order in which everything came."""
+        raise NotImplementedError
+
     async def heard(self) -> int:
         """Wait for the last of them; when it came."""
         raise NotImplementedError

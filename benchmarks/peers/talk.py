@@ -1,4 +1,4 @@
-"""What is said in W4, and how receivers check it: the same for every peer.
+"""What is said in W4 and W5, and how receivers check it: the same for every peer.
 
 A payload begins with its number among its sender's messages and the number of its sender, eight bytes each; a
 timed one with the moment at which it was sent instead of its number.
@@ -8,6 +8,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Iterator
+from hashlib import blake2b
 
 HEAD = struct.Struct(">QQ")
 
@@ -34,8 +35,9 @@ class Check:
         self.late_ns: list[int] | None = None  # of timed messages: how late each was
 
     def time(self) -> None:
-        """From now on messages are timed."""
-        self.late_ns = []
+        """From now on messages are timed, if they are not already."""
+        if self.late_ns is None:
+            self.late_ns = []
 
     def one(self, body: bytes) -> None:
         if self.late_ns is not None:
@@ -67,3 +69,25 @@ class Check:
         if self._left == 0:
             self.finished_ns = time.monotonic_ns()
             self.finished.set()
+
+
+class OrderCheck(Check):
+    """The same, and a digest of the order in which everything came: it must be that of all members."""
+
+    def __init__(self, senders: int, count: int) -> None:
+        super().__init__(senders, count)
+        self._order = blake2b(digest_size=16)
+
+    @property
+    def order(self) -> str:
+        return self._order.hexdigest()
+
+    def one(self, body: bytes) -> None:
+        if self.late_ns is None:
+            self._order.update(body[: HEAD.size])
+        super().one(body)
+
+    def many(self, bodies: list[bytes]) -> None:
+        if self.late_ns is None:
+            self._order.update(b"".join([body[: HEAD.size] for body in bodies]))
+        super().many(bodies)

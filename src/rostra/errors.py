@@ -23,6 +23,7 @@
     │   ├── Terminated                  the group was deleted
     │   ├── NotOwner                    another member owns this
     │   └── NotAuthorised               the authority of this name refused
+    ├── CommandFailed               a command of a replicated object raised what has no name here
     ├── NotAvailable                this version cannot do it; a later one can
     ├── NotInstalled                this machine lacks something that it needs
     ├── Unreachable                 no agent or server answered (retriable)
@@ -153,6 +154,10 @@ class NotAuthorised(Refused):
     code = "NOT_AUTHORISED"
 
 
+class CommandFailed(RostraError):
+    code = "COMMAND_FAILED"
+
+
 class NotAvailable(RostraError, NotImplementedError):
     code = "NOT_AVAILABLE"
 
@@ -232,6 +237,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         Terminated,
         NotOwner,
         NotAuthorised,
+        CommandFailed,
         NotAvailable,
         NotInstalled,
         Unreachable,

@@ -46,7 +46,7 @@ from rostra.protocols.election.events import (
 )
 from rostra.protocols.election.messages import SHARED_BYTES_MAX
 from rostra.protocols.fifo.cluster import CLUSTER
-from rostra.protocols.fifo.events import Appointed, Replicate, Replicated
+from rostra.protocols.fifo.events import Appointed, MirrorReplicated, Replicate
 from rostra.protocols.fifo.messages import Mirror, MirrorAsked, decode_control, encode
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import denied
@@ -171,7 +171,7 @@ class Replica:
                 message = decode_control(octets)
                 if not isinstance(message, Mirror | MirrorAsked) or CLUSTER not in self._stack:
                     return
-                event = Replicated(message.group, message)
+                event = MirrorReplicated(message.group, message)
                 if self.server is not None:
                     self._house.step_server(self, event)
                 else:
@@ -204,7 +204,7 @@ class Replica:
         self._tell_around()
         if (cluster := self._stack.find(CLUSTER)) is not None:
             for group in sorted(cluster.groups):
-                self._house.step_server(self, Replicated(group, MirrorAsked(group, self.domain)))
+                self._house.step_server(self, MirrorReplicated(group, MirrorAsked(group, self.domain)))
 
     def _tell_around(self) -> None:
         links = {} if self.server is None else self.server.links

@@ -1,11 +1,11 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
+    agent             HostCore, OrderAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
     cluster's server  ClusterCore, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
     domain's server   CallServer, MovingServer, LedServer, ClaimServer, DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
 
-`HostCore` and `ClusterCore` are there with FIFO groups.
+`HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
 
 A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
 to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
@@ -28,6 +28,7 @@ from rostra.protocols.agreed.call_server import CallServer
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
+from rostra.protocols.atomic.agent import OrderAgent
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
@@ -46,7 +47,17 @@ from rostra.protocols.relaxed.registry import Registry
 from rostra.replica import Replica, ReplicaHost
 
 SERVICES: Final = (
-    *(HostCore, ClusterCore, AgreedAgent, AgreedServer, CallAgent, CallServer, LedAgent, LedServer),
+    *(
+        HostCore,
+        ClusterCore,
+        OrderAgent,
+        AgreedAgent,
+        AgreedServer,
+        CallAgent,
+        CallServer,
+        LedAgent,
+        LedServer,
+    ),
     *(ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
@@ -166,7 +177,7 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     services = *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
-    return Stack(HostCore(plan.path, plan.fifo.config), *services)
+    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path), *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:

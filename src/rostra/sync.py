@@ -44,6 +44,7 @@ from rostra.client.connection import SILENCE_S_MAX
 from rostra.client.conversation import READY_WITHIN_S, RoleName, SlowName
 from rostra.client.groups import Groups, Where
 from rostra.client.leadership import SURVIVE, Candidacy, Term, candidate
+from rostra.client.replicated_threads import replicate_in_threads
 from rostra.client.session import OnLost, OnState, within
 from rostra.client.streams import BATCH_MAX, again
 from rostra.client.streams import Stream as AsyncStream
@@ -687,6 +688,8 @@ class Me(_Closes):
         """Hold the lock of this name; see `rostra.Me.lock` and `lead`."""
         candidacy = candidate(self._inner, "lock", name, scope, survive)
         return _Standing(self._portal, candidacy, deadline_s, on_lost)
+
+    replicate = replicate_in_threads
 
     def watch(
         self,

@@ -322,17 +322,17 @@ def test_an_active_delegate_tells_its_backups_what_changed():
     assert (second.whole, second.number, second.members) == (False, 2, (A.endpoint,))
     assert second.streams == (Mirrored(A.endpoint, A.stamp, 1),)
     assert told(bench.fire("mirror")) == []
-    [again] = told(bench.step(ev.Replicated(G, MirrorAsked(G, HUJI))))
+    [again] = told(bench.step(ev.MirrorReplicated(G, MirrorAsked(G, HUJI))))
     assert again.whole and again.streams == second.streams
 
 
 @pytest.mark.spec("X-036")
 def test_a_backup_keeps_the_image_and_asks_for_what_it_missed_and_says_nothing_else():
     bench = backup()
-    assert bench.step(ev.Replicated(G, mirror(1, (A, 5), (FAR, 9), whole=True))) == []
-    assert bench.step(ev.Replicated(G, mirror(2, (A, 7), ended=(FAR.endpoint,)))) == []
+    assert bench.step(ev.MirrorReplicated(G, mirror(1, (A, 5), (FAR, 9), whole=True))) == []
+    assert bench.step(ev.MirrorReplicated(G, mirror(2, (A, 7), ended=(FAR.endpoint,)))) == []
     assert bench.core.mirrors.streams == {A.endpoint: Mirrored(A.endpoint, A.stamp, 7)}
-    assert bench.step(ev.Replicated(G, mirror(4, (A, 9)))) == [ev.Replicate(G, MirrorAsked(G, HUJI))]
+    assert bench.step(ev.MirrorReplicated(G, mirror(4, (A, 9)))) == [ev.Replicate(G, MirrorAsked(G, HUJI))]
     assert ignored(bench.hear("huji.h1", data(A, 7))) == [("Heard", "not in the group")]
     assert ignored(sync(bench, A)) == [("StartSync", "a backup")]
 
@@ -340,7 +340,7 @@ def test_a_backup_keeps_the_image_and_asks_for_what_it_missed_and_says_nothing_e
 @pytest.mark.spec("X-100", "X-101")
 def test_4_to_1_to_2_an_appointed_backup_goes_on_where_the_image_says():
     bench = backup()
-    bench.step(ev.Replicated(G, mirror(1, (A, 7), (FAR, 9), whole=True)))
+    bench.step(ev.MirrorReplicated(G, mirror(1, (A, 7), (FAR, 9), whole=True)))
     effects = bench.step(ev.Appointed(2))
     assert [type(request) for request in asked(effects)] == [Join]
     assert [message for message in controls(effects) if isinstance(message, DelegateMoved)] == [
@@ -366,7 +366,7 @@ def test_2_to_4_a_delegate_that_sees_a_higher_epoch_of_its_lan_falls_silent():
     assert speech(bench.hear("huji.h1", data(A, 1))) == []
     assert controls(sync(bench, A)) == []
     stale = backup()
-    stale.step(ev.Replicated(G, mirror(1, whole=True, epoch=3)))
+    stale.step(ev.MirrorReplicated(G, mirror(1, whole=True, epoch=3)))
     assert ignored(stale.step(ev.Appointed(3))) == [("Appointed", "not above the epochs before")]
 
 

@@ -62,7 +62,7 @@ class SplitNet(Net):
     def _replicate(self, lan: Domain, group: Any, message: Any) -> None:
         super()._replicate(lan, group, message)
         if self.merged and lan == LAN:
-            self._step_rival(ev.Replicated(group, message))
+            self._step_rival(ev.MirrorReplicated(group, message))
 
 
 @pytest.mark.spec("X-104", "X-036", "X-125")

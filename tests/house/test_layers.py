@@ -70,6 +70,7 @@ PROTOCOLS = [
     "fifo",
     "led",
     "agreed",
+    "atomic",
     "front",
 ]
 """From the ground up, inside `protocols`."""

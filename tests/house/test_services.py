@@ -122,7 +122,7 @@ LENT = {
     "fifo cluster": {"Routed"},  # the first message to a delegate brings it to life
     "agreed agent": {"Close"},  # an endpoint that is closed leaves, and did not crash
     "agreed server": {"SyncDone"},  # then the child has said all that it holds
-    "led agent": {"Close"},
+    "led agent": {"Close", "Resolve"},  # it remembers the name that is asked for without a scope
     "election seat": {"Inspect"},
 }
 """Kinds of another protocol that a service takes as well, and why."""

@@ -409,10 +409,10 @@ class Net:
     def _replicate(self, lan: Domain, group: Group, message: Any) -> None:
         """What the active one says reaches its backup, and the other way round."""
         if isinstance(message, Mirror):
-            for effect in self.backups[lan].stack.step(self.now, ev.Replicated(group, message)):
+            for effect in self.backups[lan].stack.step(self.now, ev.MirrorReplicated(group, message)):
                 self._perform(lan, effect)
         else:
-            self.step(lan, ev.Replicated(group, message))
+            self.step(lan, ev.MirrorReplicated(group, message))
 
     def _count(self, how: str, message: Any) -> None:
         kind = "Repair" if isinstance(message, Data) and message.repair else type(message).__name__

@@ -32,6 +32,7 @@ from rostra.protocols.agreed.changes import (
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
 from rostra.protocols.agreed.rules import LivingState, RuleMember
+from rostra.protocols.atomic import requests as ordered
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as seat
 from rostra.protocols.fifo import events as spoken
@@ -255,6 +256,7 @@ REQUESTS: list[Any] = [
     program.Recall(BOB, H2),
     Enter(CHESS),
     Enter(PAYROLL, Role.RECEIVE, Slow.EXPEL, b"rank 1"),
+    Enter(CAFE, membership=MembershipKind.LED),
     Exit(CHESS),
     JoinAgreed(CHESS),
     JoinAgreed(CAFE, DeliveryKind.FIFO, "size > 3", create=False, meta=b"rank 1"),
@@ -263,6 +265,11 @@ REQUESTS: list[Any] = [
     JoinLed(CHESS),
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
     LeaveLed(CHESS),
+    ordered.JoinOrdered(CHESS),
+    ordered.JoinOrdered(
+        *(CAFE, MembershipKind.RELAXED, "negotiated", "majority", "majority", False, b"rank 1", Slow.EXPEL)
+    ),
+    ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
 ]
 
@@ -327,6 +334,9 @@ GROUP_ITEMS: list[Any] = [
     ),
     calls.MemberMoved(CAFE, "it was split"),
     calls.GroupTerminated("it was deleted"),
+    ordered.OrderedRun(ANN, speech.Run(40, 2, b"\xc4\x01a\xc4\x02bc", 1_731_700_000.25), 811),
+    ordered.OrderPlaced(40, 2, 811, 14),
+    ordered.OrderClosed(42, "it left the group"),
 ]
 
 PACKETS: list[Any] = [

@@ -297,7 +297,7 @@ class Target:
         if isinstance(message, fifo.Mirror | fifo.MirrorAsked):
             self.decoded("mirror", message)
             backup = self.net.backups[B]
-            backup.step(self.net.now, ev.Replicated(message.group, message))
+            backup.step(self.net.now, ev.MirrorReplicated(message.group, message))
             if luck.random() < 0.1:
                 backup.step(self.net.now, ev.Appointed(luck.choice((2, 9, 2**60))))
                 self.net._have_backup(B, backup.server)

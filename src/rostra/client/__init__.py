@@ -2,12 +2,16 @@
 
 connect       connecting to an agent
 me            an endpoint and its operations
+joining       its method to join groups of all kinds
 group         a group that is joined or watched: its members, its changes
 agreed        a group of agreed membership: its views
 agreed_talk   the same with messages between them
 groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
+ordered       a group whose messages have one order
+replicated    an object that is the same at every member: replica_core decides, commands are applied once
+shares        keys that members share out, each held by one at a time
 states        the state of the connection to the agent
 admin         servers, for administrators
 session       the program's session with its agent, across reconnects
@@ -30,11 +34,16 @@ from rostra.client.group import Watch as Watch
 from rostra.client.groups import GroupInfo as GroupInfo
 from rostra.client.leadership import Term as Term
 from rostra.client.me import Me as Me
+from rostra.client.ordered import Ordered as Ordered
+from rostra.client.replica_core import ReplicaDiverged as ReplicaDiverged
+from rostra.client.replicated import Replicated as Replicated
+from rostra.client.replicated import command as command
 from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
 from rostra.client.states import Suspended as Suspended
 from rostra.groups.items import AgreedItem as AgreedItem
+from rostra.groups.items import AtomicItem as AtomicItem
 from rostra.groups.items import Blocked as Blocked
 from rostra.groups.items import Change as Change
 from rostra.groups.items import Gap as Gap
@@ -46,7 +55,9 @@ from rostra.groups.items import Message as Message
 from rostra.groups.items import Messages as Messages
 from rostra.groups.items import Moved as Moved
 from rostra.groups.items import Only as Only
+from rostra.groups.items import Receipt as Receipt
 from rostra.groups.items import Resolution as Resolution
+from rostra.groups.items import StateAsked as StateAsked
 from rostra.groups.items import View as View
 from rostra.groups.items import Without as Without
 from rostra.groups.members import Because as Because

@@ -24,6 +24,7 @@ from rostra.names import Domain, Endpoint, Group, parse_endpoint
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.agreed.sheets import member_sheet, properties_of
+from rostra.protocols.atomic.requests import JoinOrdered
 from rostra.protocols.fifo import events as told
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class AgreedMembership(OneReader):
         *("blocked", "group", "join", "me", "view"),
     )
 
-    def __init__(self, me: "Me", join: JoinAgreed) -> None:
+    def __init__(self, me: "Me", join: JoinAgreed | JoinOrdered) -> None:
         super().__init__()
         self.me = me
         self.group: Group = join.group

@@ -34,13 +34,14 @@ _decoder = msgpack.Decoder(list[bytes])
 class Loan:
     """Messages that stand in an arena until they are read."""
 
-    __slots__ = ("_arenas", "_begin", "_number", "_view", "at", "count", "first", "sender")
+    __slots__ = ("_arenas", "_begin", "_number", "_view", "at", "count", "first", "position", "sender")
 
     def __init__(self, arenas: "ReadArenas", view: memoryview, lent: Lent) -> None:
         self._arenas, self._view = arenas, view
         self._number, self._begin = lent.arena, lent.begin
         self.sender: Endpoint = lent.stream
         self.first, self.count, self.at = lent.first, lent.count, lent.at
+        self.position = lent.position  # of the first, where messages have one order
 
     @property
     def size(self) -> int:

@@ -1,8 +1,8 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
-The choice belongs to the group, not to its members; see `docs/api.md`. This version has relaxed membership,
-without delivery or with ``fifo``; agreed membership with the same; led membership without delivery. The other
-words are understood and refused by name, so that a program written for a later version says what it needs.
+The choice belongs to the group, not to its members; see `docs/api.md`. Relaxed, led and agreed membership
+come without delivery or with ``fifo``, agreed membership with ``atomic`` too. The other words are understood
+and refused by name, so that a program written for a later version says what it needs.
 """
 
 from enum import Enum
@@ -13,8 +13,6 @@ from rostra.errors import BadInput, NotAvailable
 Membership = Literal["relaxed", "led", "agreed"]
 WeakMembership = Literal["relaxed", "led"]
 Delivery = Literal["none", "fifo", "atomic"]
-
-COMES_WITH: Final = {"atomic": "0.4"}
 
 _MEMBERSHIPS: Final = ("relaxed", "led", "agreed")
 _DELIVERIES: Final = ("none", "fifo", "atomic")
@@ -27,15 +25,10 @@ def check(membership: str, delivery: str) -> None:
     ):
         if value not in words:
             raise BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
-        if value in COMES_WITH:
-            raise NotAvailable(
-                f"{setting}={value!r} comes with Rostra {COMES_WITH[value]}",
-                fix=f"until then: {setting}={words[0]!r}, which is the default",
-            )
-    if membership == "led" and delivery != "none":
+    if delivery == "atomic" and membership != "agreed":
         raise NotAvailable(
-            f'membership="{membership}" with delivery={delivery!r} comes with Rostra 0.3',
-            fix='until then: delivery="none", which is the default',
+            f'delivery="atomic" with membership="{membership}" comes with a later version',
+            fix='add membership="agreed"',
         )
 
 

@@ -31,9 +31,11 @@ from rostra.errors import (
 )
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, GroupItem, Joined, Left, Message, Messages, Only, View, Without
+from rostra.groups.kinds import MembershipKind
 from rostra.groups.members import Because, Cause, Member, Members
 from rostra.names import Endpoint, Group, inside, parent
 from rostra.protocols.fifo import events as told
+from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
 from rostra.wire import Submit
@@ -98,6 +100,7 @@ class Conversation(OneReader):
         "_unread_bytes",
         "_waiting",
         "group",
+        "led",
         "me",
         "meta",
         "role",
@@ -105,12 +108,15 @@ class Conversation(OneReader):
         "unconfirmed",
     )
 
-    def __init__(self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes) -> None:
+    def __init__(
+        self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes, led: bool = False
+    ) -> None:
         super().__init__()
         self.me = me
         self.group = group
         self.role, self.slow = role, slow
         self.meta = meta
+        self.led = led  # with ``membership="led"``: the leader's list has us
         self._members: dict[Endpoint, Member] = {}
         self._lost: dict[Endpoint, None] = {}  # with a domain; they may come back
         self._parted: asyncio.Future[told.Parted] | None = None
@@ -124,6 +130,10 @@ class Conversation(OneReader):
         self._outgoing: list[bytes] = []
         self._flushing = False
         self._start_over()
+
+    def asks_in(self) -> Enter:
+        membership = MembershipKind.LED if self.led else MembershipKind.RELAXED
+        return Enter(self.group, self.role, self.slow, self.meta, membership)
 
     def _start_over(self) -> None:
         self._credit = self._first_credit = self._submitted = 0
@@ -170,7 +180,7 @@ class Conversation(OneReader):
         """Say this to all members of the group. Returns when the agent has it, or will have it in a moment;
         waits while the group does not keep up."""
         self._check_may_send()
-        payload = _checked(payload)
+        payload = checked(payload)
         size = len(payload)
         while self._room(len(self._outgoing) + 1, size) is False:
             self._flush()
@@ -193,7 +203,7 @@ class Conversation(OneReader):
             most = max(1, min(BLOCK_BYTES // (len(first) + 3), (self._first_credit or 4) // 4))
             chunk = [first, *islice(rest, most - 1)]
             if set(map(type, chunk)) != _BYTES or max(map(len, chunk)) > MESSAGE_BYTES_MAX:
-                chunk = [_checked(payload) for payload in chunk]
+                chunk = [checked(payload) for payload in chunk]
             for block in _blocks(chunk):
                 size = sum(map(len, block))
                 while not self._room(len(block), size):
@@ -481,7 +491,7 @@ class Items:
         return await self._talk._next(self._batch)
 
 
-def _checked(payload: object) -> bytes:
+def checked(payload: object) -> bytes:
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise BadInput(f"{type(payload).__name__} cannot be sent", fix="send bytes: text.encode()")
     payload = bytes(payload)

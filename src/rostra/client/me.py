@@ -4,28 +4,28 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from functools import lru_cache
-from typing import Any, Final, Literal, overload
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from rostra.client import choices, leadership
+from rostra.client import leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
 from rostra.client.agreed_talk import AgreedConversation
 from rostra.client.connection import AgentConnection, as_error
-from rostra.client.conversation import Conversation, RoleName, SlowName
+from rostra.client.conversation import Conversation
 from rostra.client.follows import FollowedGroup
 from rostra.client.group import Entering, Membership, Watch, Watching
-from rostra.client.groups import Groups, Where
+from rostra.client.groups import Groups
+from rostra.client.joining import AgreedStay, Joins
+from rostra.client.ordered import Ordered
 from rostra.client.session import Session, within
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
-from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, Message, Resolution
-from rostra.groups.kinds import DeliveryKind
 from rostra.groups.members import Member
 from rostra.names import (
     Domain,
@@ -40,10 +40,9 @@ from rostra.names import (
     parse_group_name,
     parse_scope,
 )
-from rostra.protocols.agreed.living import check_survive
-from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
-from rostra.protocols.agreed.sheets import encode_member, properties_of
-from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.agreed.requests import LeaveAgreed
+from rostra.protocols.atomic.requests import LeaveOrdered
+from rostra.protocols.fifo.requests import Exit
 from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
@@ -55,12 +54,7 @@ DEADLINE_GRACE_S: Final = 1.0
 stops waiting itself."""
 
 
-Joining = (
-    Entering[Membership] | Entering[Conversation] | Entering[AgreedMembership] | Entering[AgreedConversation]
-)
-
-
-class Me:
+class Me(Joins):
     """One endpoint. All methods belong to the event loop that it was opened in.
 
     Its methods raise what is in `rostra.errors`. Whatever takes an answer from the agent can be cancelled,
@@ -82,15 +76,11 @@ class Me:
         self._memberships: dict[Group, Membership] = {}
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}
-        self._agreed: dict[Group, AgreedMembership | AgreedConversation] = {}
+        self._agreed: dict[Group, AgreedStay] = {}
         self._lines: WeakValueDictionary[Group, asyncio.Lock] = WeakValueDictionary()
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
-        self._settling: list[
-            tuple[
-                Membership | Conversation | AgreedMembership | AgreedConversation | None, asyncio.Future[Any]
-            ]
-        ] = []
+        self._settling: list[tuple[Membership | Conversation | AgreedStay | None, asyncio.Future[Any]]] = []
         self._connection.listen(self._number, self._hear)
         session.endpoints.append(self)
 
@@ -169,181 +159,6 @@ class Me:
 
     # Groups
 
-    @overload
-    def join(
-        self,
-        group: str,
-        scope: str = ...,
-        *,
-        membership: Literal["agreed"],
-        delivery: Literal["none"] = ...,
-        survive: str = ...,
-        create: bool = ...,
-        meta: bytes = ...,
-        attributes: Where | None = ...,
-        deadline_s: float | None = ...,
-    ) -> Entering[AgreedMembership]: ...
-
-    @overload
-    def join(
-        self,
-        group: str,
-        scope: str = ...,
-        *,
-        membership: Literal["agreed"],
-        delivery: Literal["fifo"],
-        role: RoleName = ...,
-        slow: SlowName = ...,
-        survive: str = ...,
-        create: bool = ...,
-        meta: bytes = ...,
-        deadline_s: float | None = ...,
-    ) -> Entering[AgreedConversation]: ...
-
-    @overload
-    def join(
-        self,
-        group: str,
-        scope: str = ...,
-        *,
-        membership: choices.WeakMembership = ...,
-        delivery: Literal["none"] = ...,
-        online: bool = ...,
-        meta: bytes = ...,
-        permanent: bool = ...,
-        deadline_s: float | None = ...,
-    ) -> Entering[Membership]: ...
-
-    @overload
-    def join(
-        self,
-        group: str,
-        scope: str = ...,
-        *,
-        membership: choices.WeakMembership = ...,
-        delivery: Literal["fifo"],
-        role: RoleName = ...,
-        slow: SlowName = ...,
-        meta: bytes = ...,
-        deadline_s: float | None = ...,
-    ) -> Entering[Conversation]: ...
-
-    @overload
-    def join(
-        self,
-        group: str,
-        scope: str = ...,
-        *,
-        membership: choices.Membership = ...,
-        delivery: choices.Delivery,
-        online: bool = ...,
-        role: RoleName = ...,
-        slow: SlowName = ...,
-        meta: bytes = ...,
-        permanent: bool = ...,
-        survive: str = ...,
-        create: bool = ...,
-        attributes: Where | None = ...,
-        deadline_s: float | None = ...,
-    ) -> "Joining": ...
-
-    def join(
-        self,
-        group: str,
-        scope: str = "world",
-        *,
-        membership: choices.Membership = "relaxed",
-        delivery: choices.Delivery = "none",
-        online: bool = True,
-        role: RoleName = "both",
-        slow: SlowName = "throttle",
-        meta: bytes = b"",
-        permanent: bool = False,
-        survive: str = "any",
-        create: bool = True,
-        attributes: Where | None = None,
-        deadline_s: float | None = None,
-    ) -> "Joining":
-        """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
-
-        `membership` and `delivery` say what the group promises. `meta` is shown to all beside our address.
-        Without delivery: `online` is to get changes, and a copy of the list; `permanent`: only join a group
-        that is registered.
-
-        With ``delivery="fifo"``: `role` is "both", "send", "receive" or "submit". A submitter is no member:
-        it is not listed, and its cluster's server sends for it. `slow` is for members that do not keep up:
-        "throttle" makes senders wait, "expel" ends the membership, "spill" keeps messages on the disk of our
-        cluster's server, and ends the membership only if that is full.
-
-        With ``membership="agreed"``: `survive` says which side of a partition goes on: "any", "majority",
-        "primary", or a rule such as "size > 3" (`docs/protocols/agreed.md`). ``create=False`` joins only one
-        that exists, as it is. `attributes` are texts by name, seen by all members, which can be changed.
-        With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
-
-        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes.
-        """
-        choices.check(membership, delivery)
-        key = make_group(group, scope)
-        if membership == "agreed":
-            if not online or permanent:
-                raise BadInput(
-                    'membership="agreed" with online=False or permanent=True',
-                    fix="leave these two out: who is in an agreed group is told its views",
-                )
-            check_survive(survive)
-            join = JoinAgreed(
-                key,
-                DeliveryKind(delivery),
-                "" if survive == "any" else survive,
-                create,
-                encode_member(meta, properties_of(attributes or {})),
-                choices.one_of(Role, "role", role),
-                choices.one_of(Slow, "slow", slow),
-            )
-            if delivery == "fifo":
-
-                async def enter_both() -> AgreedConversation:
-                    talk = AgreedConversation(self, join)
-                    await within(deadline_s, self._join_agreed(talk), f"joining {key} was not confirmed")
-                    return talk
-
-                return Entering(enter_both)
-
-            async def enter_agreed() -> AgreedMembership:
-                stay = AgreedMembership(self, join)
-                await within(deadline_s, self._join_agreed(stay), f"joining {key} was not confirmed")
-                return stay
-
-            return Entering(enter_agreed)
-        if membership == "led" and permanent:
-            raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
-        if survive != "any" or not create or attributes:
-            what = f'survive, create or attributes with membership="{membership}"'
-            raise BadInput(what, fix='add membership="agreed"')
-        if delivery == "fifo":
-            if not online or permanent:
-                raise BadInput(
-                    'delivery="fifo" with online=False or permanent=True',
-                    fix="leave these two out: who is spoken to is online",
-                )
-            kind = choices.one_of(Role, "role", role), choices.one_of(Slow, "slow", slow)
-            if meta and kind[0] is Role.SUBMIT:
-                raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
-
-            async def enter_conversation() -> Conversation:
-                talk = Conversation(self, key, role=kind[0], slow=kind[1], meta=meta)
-                await within(deadline_s, self._enter(talk), f"joining {key} was not confirmed")
-                return talk
-
-            return Entering(enter_conversation)
-
-        async def enter() -> Membership:
-            joined = Membership(self, key, meta=meta, permanent=permanent, led=membership == "led")
-            await within(deadline_s, self._join(joined, online), f"joining {key} was not confirmed")
-            return joined
-
-        return Entering(enter)
-
     def watch(
         self,
         group: str,
@@ -404,6 +219,8 @@ class Me:
 
     lead = leadership.lead
     lock = leadership.lock
+    replicate = replicated.replicate
+    shares = shares.shares
 
     # Messages and lives
 
@@ -486,14 +303,14 @@ class Me:
         self._conversations[talk.group] = talk
         self._connection.converse(self._number, talk.group, talk.hear)
         try:
-            await self._ask(Enter(talk.group, talk.role, talk.slow, talk.meta))
+            await self._ask(talk.asks_in())
         except BaseException as error:
             self._forget_conversation(talk)
             if isinstance(error, asyncio.CancelledError):
                 self._post_if_open(Exit(talk.group))
             raise
 
-    async def _join_agreed(self, stay: AgreedMembership | AgreedConversation) -> None:
+    async def _join_agreed(self, stay: AgreedStay) -> None:
         self._check_open()
         group = stay.group
         if group in self._agreed:
@@ -505,7 +322,8 @@ class Me:
             try:
                 await self._ask(stay.join)
             except asyncio.CancelledError:
-                self._post_if_open(LeaveAgreed(group))
+                ordered = isinstance(stay, Ordered)
+                self._post_if_open(LeaveOrdered(group) if ordered else LeaveAgreed(group))
                 raise
             failed.pop_all()
 
@@ -523,7 +341,7 @@ class Me:
         if left is not None:
             await self._connection.settle(left)
 
-    def _forget_agreed(self, stay: AgreedMembership | AgreedConversation) -> None:
+    def _forget_agreed(self, stay: AgreedStay) -> None:
         if self._agreed.get(stay.group) is stay:
             del self._agreed[stay.group]
             self._connection.fall_silent(self._number, stay.group)
@@ -651,8 +469,7 @@ class Me:
             self._settling.append((joined, connection.post(self._number, order)))
         for group, talk in self._conversations.items():
             connection.converse(self._number, group, talk.hear)
-            enter = Enter(group, talk.role, talk.slow, talk.meta)
-            self._settling.append((talk, connection.post(self._number, enter)))
+            self._settling.append((talk, connection.post(self._number, talk.asks_in())))
         for group, stay in self._agreed.items():
             connection.converse(self._number, group, stay.hear)
             self._settling.append((stay, connection.post(self._number, stay.join)))
@@ -675,7 +492,7 @@ class Me:
                     self._forget_conversation(joined)
                     joined.end(refusal)
                     continue
-                if isinstance(joined, AgreedMembership | AgreedConversation):
+                if isinstance(joined, AgreedMembership | AgreedConversation | Ordered):
                     self._forget_agreed(joined)
                     joined.end(refusal)
                     continue

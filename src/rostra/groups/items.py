@@ -19,11 +19,12 @@ The changes of a watch are numbered consecutively, and each has a `token`: the p
 the last one, and ``watch(..., resume=token)`` continues from there.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from rostra.groups.members import Because, Cause, Members
+from rostra.groups.shares import ShareKey, owner_of, share_of
 from rostra.names import Domain, Endpoint, Group
 
 
@@ -64,6 +65,23 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
     living: bool = True  # the group's rule lets this side go on
     fence: int | None = None  # grows with every view of a group whose rule lets one side live at most
     without: Domain | None = None  # what was lost
+
+    def owner(self, key: ShareKey, weights: Mapping[Endpoint, float] | None = None) -> Endpoint | None:
+        """The member that owns this key: all who have this view say the same (`groups/shares.py`)."""
+        return owner_of(key, [each.endpoint for each in self.members], weights)
+
+    def share_of(
+        self,
+        keys: Iterable[ShareKey],
+        *,
+        of: Endpoint | None = None,
+        weights: Mapping[Endpoint, float] | None = None,
+    ) -> tuple[ShareKey, ...]:
+        """What we own of these keys; or another member."""
+        members = [each.endpoint for each in self.members]
+        if of is None and self.rank is not None:
+            of = members[self.rank]
+        return () if of is None else share_of(of, keys, members, weights)
 
     def __str__(self) -> str:
         return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
@@ -171,13 +189,16 @@ class Messages(Struct, frozen=True, gc=False):
     first: int  # the number of the first
     bodies: list[bytes]
     sent_at: float  # when the sender handed them over
+    position: int = 0  # of the first, in a group with delivery="atomic"; else 0
 
     def __len__(self) -> int:
         return len(self.bodies)
 
     def __iter__(self) -> Iterator[Message]:
-        for number, body in enumerate(self.bodies, self.first):
-            yield Message(self.sender, body, number, self.sent_at)
+        position = self.position
+        for nth, body in enumerate(self.bodies):
+            place = position + nth if position else 0
+            yield Message(self.sender, body, self.first + nth, self.sent_at, place)
 
 
 Item = Change | Message

@@ -52,6 +52,11 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
         """Do members send to it by streams?"""
         return self.delivery is DeliveryKind.FIFO
 
+    @property
+    def is_ordered(self) -> bool:
+        """Do its messages have one order?"""
+        return self.delivery is DeliveryKind.ATOMIC
+
     def __str__(self) -> str:
         """Everything in which it may differ from another kind: what is not said is the default."""
         rest = [
@@ -64,3 +69,5 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
 
 PLAIN: Final = GroupKind()
 FIFO: Final = GroupKind(delivery=DeliveryKind.FIFO)
+LED: Final = GroupKind(MembershipKind.LED)
+LED_FIFO: Final = GroupKind(MembershipKind.LED, DeliveryKind.FIFO)

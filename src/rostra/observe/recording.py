@@ -186,7 +186,7 @@ Input = (
 )
 AnyWord = Began | Turn | Input | Gave | RecordingEnded | ToServer | ToSeat
 
-_INNER: Final = (lead.Share, lead.Record, fifo.Appointed, fifo.Replicated, Secured)
+_INNER: Final = (lead.Share, lead.Record, fifo.Appointed, fifo.MirrorReplicated, Secured)
 """Between the two halves of a replica."""
 
 _SPOKEN: Final = {

@@ -124,7 +124,13 @@ class Arenas:
     # To programs
 
     def lend(
-        self, program: "ProgramConnection", number: int, group: Group, stream: Stream, run: Run
+        self,
+        program: "ProgramConnection",
+        number: int,
+        group: Group,
+        stream: Stream,
+        run: Run,
+        position: int = 0,
     ) -> bytes | None:
         """The frame that says where this block stands; none if it has to go through the socket."""
         if not program.shares or not LENT_BYTES_LEAST <= len(run.block) <= SLOT_BYTES - 5:
@@ -149,7 +155,7 @@ class Arenas:
                 counters["blocks_not_lent", "no room"] += 1
                 return None
             arena.used_at = process.now
-            loan = process.encoder.loan(group, stream, run, arena.number, *written)
+            loan = process.encoder.loan(group, stream, run, arena.number, *written, position)
             known = self._loans[id(run)] = (run, written[0], loan)
         _, begin, loan = known
         held[begin] = held.get(begin, 0) + 1

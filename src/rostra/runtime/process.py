@@ -64,6 +64,7 @@ from rostra.node import Node, Output
 from rostra.observe.log import EventLog
 from rostra.observe.node_log import NodeLog
 from rostra.observe.recording import Began
+from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.election.events import (
     Begun,
@@ -222,6 +223,7 @@ class Process:
             Awaited: links.awaited,
             Forgotten: links.forgotten,
             Deliver: self._deliver,
+            DeliverAll: self._deliver_all,
             Cast: self.data.cast,
             Speak: self.data.transmit,
             Broadcast: self.data.broadcast,
@@ -582,6 +584,9 @@ class Process:
 
     def _deliver(self, hosted: HostedNode, deliver: Deliver) -> None:
         self.programs[hosted.path].deliver(deliver)
+
+    def _deliver_all(self, hosted: HostedNode, deliver: DeliverAll) -> None:
+        self.programs[hosted.path].deliver_all(deliver)
 
     def _located(self, hosted: HostedNode, order: Located) -> None:
         self.data.located(order)

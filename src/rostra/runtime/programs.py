@@ -17,6 +17,7 @@ from rostra.core.effects import Effect, Event
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError, StoreFailed, TooLarge
 from rostra.names import Endpoint, Group
+from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.core import FrontCore
@@ -99,8 +100,9 @@ class ProgramConnection:
     # What is said in groups
 
     def deliver(self, number: int, group: Group, item: Item) -> None:
-        if type(item) is Delivered:
-            lent = self._arenas.lend(self, number, group, item.stream, item.run)
+        if type(item) is Delivered or type(item) is OrderedRun:
+            position = item.position if type(item) is OrderedRun else 0
+            lent = self._arenas.lend(self, number, group, item.stream, item.run, position)
             if lent is not None:
                 self.say_in_order(lent)
                 return
@@ -161,8 +163,9 @@ class Programs:
         config = FrontConfig(limits=world.agents)
         self.front = make(self, hosted.path, config, world.links.detect, os.geteuid())
         self.arenas = Arenas(self, process.arena_bytes if hosted.is_agent else 0)
-        # The three that the node orders thousands of times a second.
+        # Those that the node orders thousands of times a second.
         self.tell, self.answer, self.deliver = self.front.tell, self.front.answer, self.front.deliver
+        self.deliver_all = self.front.deliver_all
 
     def welcome(
         self, hello: ProgramHello, connection: Connection, *, administers: bool = True

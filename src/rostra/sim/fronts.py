@@ -18,6 +18,7 @@ from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, parent
+from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.claims.agent import JoinClaimed
 from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
@@ -51,6 +52,8 @@ class NodeFront(Protocol):
     def answer(self, answer: Answer) -> None: ...
 
     def deliver(self, deliver: Deliver) -> None: ...
+
+    def deliver_all(self, deliver: DeliverAll) -> None: ...
 
 
 class ProgramSide(Protocol):
@@ -144,6 +147,10 @@ class SimFronts:
         if (front := self.of.get(process.path)) is not None:
             front.deliver(order)
 
+    def deliver_all(self, process: "SimProcess", order: DeliverAll) -> None:
+        if (front := self.of.get(process.path)) is not None:
+            front.deliver_all(order)
+
 
 class SimFront:
     """The front of one node in one life, and its port."""
@@ -235,6 +242,9 @@ class SimFront:
 
     def deliver(self, deliver: Deliver) -> None:
         self.in_turn(lambda: self.core.deliver(deliver))
+
+    def deliver_all(self, deliver: DeliverAll) -> None:
+        self.in_turn(lambda: self.core.deliver_all(deliver))
 
     @property
     def wants_ticks(self) -> bool:

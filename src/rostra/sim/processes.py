@@ -21,6 +21,7 @@ from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
+from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election import events as seat
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.front.config import WATCH_TICK_S
@@ -122,6 +123,7 @@ class SimNodes:
             talk.Transmit: channels.transmit,
             talk.Broadcast: channels.broadcast,
             talk.Deliver: fronts.deliver,
+            DeliverAll: fronts.deliver_all,
             talk.Located: channels.located,
             talk.Spill: self._spill,
             talk.ReadSpilled: self._read_spilled,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role, Slow
-from rostra.groups.kinds import DeliveryKind, GroupKind
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
 from rostra.observe.trace import QUIET, CallAnswered, ProgramGiven, ProgramTold
@@ -188,11 +188,13 @@ class SimProgram:
         role: Role = Role.BOTH,
         slow: Slow = Slow.THROTTLE,
         meta: bytes = b"",
+        led: bool = False,
     ) -> SimCall:
         """Join with `delivery="fifo"`."""
         key = _group(group)
         self._new_talk(key, role)
-        return self.ask(Enter(key, role, slow, meta))
+        membership = MembershipKind.LED if led else MembershipKind.RELAXED
+        return self.ask(Enter(key, role, slow, meta, membership))
 
     def _new_talk(self, key: Group, role: Role) -> None:
         if self._world.fifo is None:

@@ -20,6 +20,7 @@ from rostra.core.effects import Answer, Event, Tell
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
 from rostra.observe.log import EventLog
+from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.fifo.events import Deliver
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.front.core import FrontCore
@@ -104,6 +105,9 @@ class AgentProcess(Process):
 
     def deliver(self, deliver: Deliver) -> None:
         self.programs[self.path].deliver(deliver)
+
+    def deliver_all(self, deliver: DeliverAll) -> None:
+        self.programs[self.path].deliver_all(deliver)
 
     # What the world does to it
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rostra.errors import RostraError, TooLarge
 from rostra.names import Group
+from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Credit, Delivered, Excluded, Parted, Sent
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import Run, Stream
@@ -46,13 +47,13 @@ for the messages are kept with their bytes."""
 _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snapshot, Changed})
 """What may hold a long list of members."""
 
-_OF_ONE: Final = frozenset({Credit, Sent, Parted, Excluded})
+_OF_ONE: Final = frozenset({Credit, Sent, Parted, Excluded, OrderPlaced, OrderClosed})
 """Items about a member's own stream, or its own end: no other receives them."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
-_LENT: Final = b"\x9a\x0c"  # the same of a `Lent`, which has ten
+_LENT: Final = b"\x9b\x0c"  # the same of a `Lent`, which has eleven
 
 
 class Encoder:
@@ -103,7 +104,7 @@ class Encoder:
         """The part of a `Delivery` that is the same for all who receive it, in one group; see `delivery`."""
         if type(item) in _OF_ONE:
             return _encoder.encode(group) + _encoder.encode(item)
-        shared = item.run if type(item) is Delivered else item
+        shared = item.run if type(item) is Delivered or type(item) is OrderedRun else item
         kept = self._items.get(id(shared))
         if kept is None:
             encoded = _encoder.encode(group) + _encoder.encode(item)
@@ -119,9 +120,13 @@ class Encoder:
             return (frame(FrameKind.TO_PROGRAM, self._tag, front + item),)
         return HEADER.pack(AFTER_LENGTH + size, WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + front, item
 
-    def loan(self, group: Group, stream: Stream, run: Run, arena: int, begin: int, size: int) -> bytes:
+    def loan(
+        self, group: Group, stream: Stream, run: Run, arena: int, begin: int, size: int, position: int = 0
+    ) -> bytes:
         """The part of a `Lent` that is the same for all who receive it; see `lent`."""
-        return _encoder.encode((group, stream, run.first, run.count, run.at, arena, begin, size))[1:]
+        return _encoder.encode((group, stream, run.first, run.count, run.at, arena, begin, size, position))[
+            1:
+        ]
 
     def lent(self, endpoint: int, loan: bytes) -> bytes:
         body = _LENT + _encoder.encode(endpoint) + loan

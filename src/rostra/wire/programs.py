@@ -30,6 +30,7 @@ from rostra.names import Domain, Group
 from rostra.names.checks import NUMBER_MAX, Duration, Natural, check_path_if_any
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import (
     Aggregated,
     ChangesTogether,
@@ -84,6 +85,9 @@ AnyGroupItem = (
     | MemberBlocked
     | MemberMoved
     | GroupTerminated
+    | OrderedRun
+    | OrderPlaced
+    | OrderClosed
 )
 """Items of a group with delivery, in order."""
 
@@ -153,6 +157,7 @@ class Lent(ProgramFrame, frozen=True, tag=12, gc=False):
     arena: Natural
     begin: Natural  # in bytes, and so are they given back
     size: Positive
+    position: Natural = 0  # of the first, where messages have one order
 
 
 class Retired(ProgramFrame, frozen=True, tag=13):

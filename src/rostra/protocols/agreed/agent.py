@@ -80,7 +80,7 @@ from rostra.protocols.agreed.calls import GroupCall, GroupEnded, GroupPresented,
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
 from rostra.protocols.agreed.ended import end_group
-from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
+from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember, AgreedView
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
@@ -265,7 +265,8 @@ class AgreedAgent(Service):
                 f"{self.host} is cut off from {self._server}, and no view can be agreed",
                 fix="ask again when it is back",
             )
-        member = HostMember(StayClaiming(event) if event.create else StayLooking(event))
+        stage = StayClaiming(event) if event.create else StayLooking(event)
+        member = HostMember(stage, slow=event.slow)
         self.groups.setdefault(group, HostGroup(kind)).members[me] = member
         if event.create:
             self._claim(now, event, out)
@@ -377,6 +378,8 @@ class AgreedAgent(Service):
             stage = self.groups[group].members[me].stage
             if isinstance(stage, StayAsking | StayInside):
                 self._ask_out(group, [stage.id], verb, out)
+            if self.groups[group].kind.is_ordered:
+                out.append(AgreedChanged(group))
             self._forget(group, me)
         for token in [token for token, about in self._own.items() if about is not None and about[1] == me]:
             del self._own[token]
@@ -390,6 +393,8 @@ class AgreedAgent(Service):
     def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
         """Out of our list, and out of the directory."""
         is_spoken_in = self.groups[group].kind.is_spoken_in
+        if self.groups[group].kind.is_ordered:
+            out.append(AgreedChanged(group))
         self._forget(group, me)
         if is_spoken_in:
             out.append(StreamsUnwanted(me, group))
@@ -593,7 +598,7 @@ class AgreedAgent(Service):
         if shown is not None and shown != known.given:
             known.given = shown
             out.append(shown)
-        if not member.paused:
+        if not member.paused or known.kind.is_ordered:
             out += given(me, group, item, self.groups[group])
             return
         member.waiting.append(item)

@@ -54,6 +54,13 @@ class MembersPutOut(Effect, frozen=True):
     members: tuple[MemberId, ...]
 
 
+class AgreedChanged(Effect, frozen=True):
+    """At an agent, for the service that gives its members of this group their views, in the order of their
+    messages (`protocols/atomic`): members, view or standstill are not what they were."""
+
+    group: Group
+
+
 # What programs of a host ask
 
 

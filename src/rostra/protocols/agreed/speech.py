@@ -7,7 +7,7 @@ from rostra.core.effects import Effect
 from rostra.core.stack import ServiceName
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
-from rostra.protocols.agreed.events import AgreedJoinAsked
+from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.fifo.events import Deliver, Item, SendingStopped, StreamsWanted, ViewGiven
 
@@ -22,7 +22,10 @@ def streams_wanted(asker: ServiceName[Any], join: AgreedJoinAsked) -> StreamsWan
 
 
 def given(me: Endpoint, group: Group, item: Item, known: "HostGroup") -> list[Effect]:
-    """An item for a program; after a view, what waited for it."""
+    """An item for a program; after a view, what waited for it. If messages have one order, views have their
+    places in it, and another service gives them."""
+    if known.kind.is_ordered:
+        return [AgreedChanged(group)]
     delivered = Deliver(me, group, item)
     if not isinstance(item, MemberView) or not known.kind.is_spoken_in:
         return [delivered]

@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec import Struct, field
 
+from rostra.groups.attributes import Slow
 from rostra.groups.kinds import GroupKind
 from rostra.names import Endpoint
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked
@@ -50,6 +51,7 @@ class HostMember(Struct, eq=False):
     paused: bool = False
     knows: bool = False  # it was given a whole list, and what came after
     waiting: deque[Item] = field(default_factory=deque)  # items, while it does not read
+    slow: Slow = Slow.THROTTLE
 
 
 class HostGroup(Struct, eq=False):

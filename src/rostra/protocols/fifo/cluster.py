@@ -50,7 +50,7 @@ from rostra.protocols.fifo.events import (
     Broadcast,
     Cast,
     Heard,
-    Replicated,
+    MirrorReplicated,
     Spilled,
     SpilledRead,
     Told,
@@ -97,7 +97,7 @@ class ClusterCore(Service):
     name = CLUSTER
     lanes = (Heard,)
     takes = (
-        *(Spilled, SpilledRead, Replicated, Appointed),
+        *(Spilled, SpilledRead, MirrorReplicated, Appointed),
         *(Routed, LinkUp, LinkDown, LinkMoved),
     )
 
@@ -189,7 +189,7 @@ class ClusterCore(Service):
                 if group in self.groups:
                     delegate = self.groups[group]
                     self._perform(now, delegate, delegate.step(now, event), out)
-            case Replicated(group):
+            case MirrorReplicated(group):
                 if self.backup or group in self.groups:
                     delegate = self._delegate(group)
                     self._perform(now, delegate, delegate.step(now, event), out)

@@ -33,10 +33,11 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused
 from rostra.groups.attributes import Role
-from rostra.groups.kinds import FIFO, GroupKind
+from rostra.groups.kinds import FIFO, LED_FIFO, MembershipKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import (
+    LIST_KEEPER,
     AskMembership,
     Cast,
     Deliver,
@@ -47,6 +48,8 @@ from rostra.protocols.fifo.events import (
     Paused,
     Resumed,
     SendingStopped,
+    SpeakerCame,
+    SpeakerWent,
     StreamsUnwanted,
     StreamsWanted,
     Submitted,
@@ -179,9 +182,9 @@ class HostCore(Service):
 
     # Programs
 
-    def join(self, now: Instant, event: JoinAsked, out: list[Effect], kind: GroupKind = FIFO) -> None:
-        """Of another kind than FIFO: for the service of such groups, as `gated.py` says."""
-        group, me = event.group, event.endpoint
+    def join(self, now: Instant, event: JoinAsked, out: list[Effect]) -> None:
+        """Of agreed membership: for the service of such groups, as `gated.py` says."""
+        group, me, kind = event.group, event.endpoint, event.group_kind
         before = self.members.get(group, {}).get(me)
         if me not in self.local.endpoints:
             refusal = BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
@@ -208,7 +211,7 @@ class HostCore(Service):
             parts=self._fragments.of(group),
             kind=kind,
         )
-        if kind is not FIFO:
+        if kind.membership is MembershipKind.AGREED:
             member.sending.hold()  # until its first view
         if before is not None:
             # It left a moment ago, and its last messages are still being repaired: that goes on.
@@ -388,6 +391,9 @@ class HostCore(Service):
                         claimed = JoinClaimed(me, self._token, request)
                         out += self.hear(now, self.stack.call(now, self, CLAIM_AGENT, claimed))
                         continue
+                    if isinstance(request, ns.Leave) and getattr(member, "kind", FIFO) == LED_FIFO:
+                        went = SpeakerWent(me, member.group)
+                        out += self.hear(now, self.stack.call(now, self, LIST_KEEPER, went))
                     asked = Asked(me, self._token, request)
                     out += self.hear(now, self.stack.call(now, self, AGENT, asked))
                 case _:
@@ -503,7 +509,10 @@ class HostCore(Service):
         question = self._asked.pop(token)
         member, joining = question.machine, question.joining
         if joining is not None and isinstance(member, MemberCore) and member.kind != FIFO:
-            self._answered_gated(now, member, result, out)
+            if member.kind == LED_FIFO:
+                self._answered_led(now, member, joining, result, out)
+            else:
+                self._answered_gated(now, member, result, out)
             return
         match result:
             case ns.Absolute():
@@ -518,6 +527,21 @@ class HostCore(Service):
                 out.append(Ignored("Ask", "denied"))
             case _ if joining is not None:
                 out.append(Answer(joining, ns.Done()))
+
+    def _answered_led(
+        self, now: Instant, member: MemberCore, joining: int, result: object, out: list[Effect]
+    ) -> None:
+        """The kind is claimed, and the directory lists the member; or not. Meanwhile it may have left."""
+        if isinstance(result, ns.Denied):
+            out.append(Answer(joining, result))
+            self.perform(now, member, member.step(now, JoinRefused(result)), out)
+            return
+        out.append(Answer(joining, ns.Done()))
+        if member.over:
+            self.perform(now, member, [AskMembership(ns.Leave(member.group))], out)
+        else:
+            came = SpeakerCame(member.me, member.group, member.meta)
+            out += self.hear(now, self.stack.call(now, self, LIST_KEEPER, came))
 
     def _answered_gated(self, now: Instant, member: MemberCore, result: object, out: list[Effect]) -> None:
         """The directory lists a member of an agreed group, or refuses it. Meanwhile it may have left."""

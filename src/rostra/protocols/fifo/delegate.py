@@ -29,8 +29,8 @@ from rostra.protocols.fifo.events import (
     Appointed,
     Heard,
     Located,
+    MirrorReplicated,
     Replicate,
-    Replicated,
     Spilled,
     SpilledRead,
     Told,
@@ -180,7 +180,7 @@ class DelegateCore:
                 self._told(notice)
             case TimerFired(timer):
                 self._timer_fired(str(timer[4]), str(timer[5]))
-            case Replicated(_, message):
+            case MirrorReplicated(_, message):
                 self._replicated(message)
             case Appointed(epoch):
                 self._appointed(epoch)

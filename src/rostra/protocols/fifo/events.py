@@ -10,14 +10,14 @@ A **member** is one endpoint of this host in one group; its machine runs in the 
 **delegate** runs in the cluster's domain server (`ClusterCore`).
 """
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from rostra.core.effects import Effect, Event, Observation
 from rostra.core.stack import ServiceName
 from rostra.groups.attributes import Role, Slow
-from rostra.groups.kinds import GroupKind
+from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Whereabouts
@@ -37,6 +37,7 @@ class JoinAsked(Event, frozen=True):
     role: Role = Role.BOTH
     slow: Slow = Slow.THROTTLE
     meta: bytes = b""
+    group_kind: GroupKind = FIFO
 
 
 class LeaveAsked(Event, frozen=True):
@@ -89,6 +90,25 @@ class AskMembership(Effect, frozen=True):
     """A request to the membership service, in the name of this machine's endpoint."""
 
     request: Any
+
+
+# Between this service and that of led membership, whose groups are spoken in without a gate
+
+LIST_KEEPER: Final = ServiceName[Any]("led agent")
+"""The service that keeps the leader's list, which has those who speak in a led group (S-088)."""
+
+
+class SpeakerCame(Event, frozen=True):
+    """The directory has this member of a led group: it belongs on the leader's list."""
+
+    endpoint: Endpoint
+    group: Group
+    meta: bytes
+
+
+class SpeakerWent(Event, frozen=True):
+    endpoint: Endpoint
+    group: Group
 
 
 # Between this service and that of agreed membership, whose groups are spoken in as well: see `gated.py`
@@ -163,7 +183,7 @@ class Heard(Event, frozen=True):
 # Replicas of a cluster's server
 
 
-class Replicated(Event, frozen=True):
+class MirrorReplicated(Event, frozen=True):
     """From another replica of this cluster's server: a `Mirror`, or the request for a whole one."""
 
     group: Group

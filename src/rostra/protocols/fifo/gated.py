@@ -103,9 +103,11 @@ class GatedGroups:
     def _enter(self, now: Instant, wanted: StreamsWanted, out: list[Effect]) -> None:
         me, group = wanted.endpoint, wanted.group
         self.groups.setdefault(group, {})[me] = GatedMember(wanted.asker)
-        join = JoinAsked(me, 0, group, wanted.luck, wanted.role, wanted.slow, wanted.meta)
+        join = JoinAsked(
+            *(me, 0, group, wanted.luck, wanted.role, wanted.slow, wanted.meta, wanted.group_kind)
+        )
         entered: list[Effect] = []
-        self._host.join(now, join, entered, wanted.group_kind)
+        self._host.join(now, join, entered)
         for effect in entered:
             if isinstance(effect, Answer) and effect.token == join.token:
                 self.refused(now, group, me, effect.result, out)

@@ -6,17 +6,19 @@ Exit        Done, Denied      Parted, once every receiver has the last messages
 """
 
 from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import MembershipKind
 from rostra.names import Group
 from rostra.protocols.relaxed.requests import Request
 
 
 class Enter(Request, frozen=True, tag=16):
-    """Join a group to send and receive (``delivery="fifo"``)."""
+    """Join a group to send and receive (``delivery="fifo"``), of relaxed or led membership."""
 
     group: Group
     role: Role = Role.BOTH
     slow: Slow = Slow.THROTTLE
     meta: bytes = b""
+    membership: MembershipKind = MembershipKind.RELAXED
 
 
 class Exit(Request, frozen=True, tag=17):

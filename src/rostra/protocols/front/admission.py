@@ -33,8 +33,10 @@ class Admission:
         entering: set[Endpoint],
         answer: Hear,
         leave: Callable[[], None],
+        kind: GroupKind = FIFO,
     ) -> None:
         self.group = group
+        self._wanted = kind
         self._me = me
         self._entering = entering
         entering.add(me)
@@ -58,6 +60,8 @@ class Admission:
         if type(result) is Denied:
             return None if result.retriable else result
         if type(result) is Absolute and (kind := _claimed_kind(result.members)) is not None:
+            if kind == self._wanted:
+                return None
             return denied(NotAllowed(f"{self.group} is {kind}", fix="join it so, or choose another name"))
         if type(result) is Absolute and self._is_plain(result.members):
             return denied(

@@ -24,11 +24,15 @@ from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
-from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import FIFO, LED_FIFO, GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.config import ordered_kind, why_not_ordered
+from rostra.protocols.atomic.events import DeliverAll
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
     ProgramClosed,
@@ -356,10 +360,10 @@ class FrontCore:
             result = Inspected(self.port.inspected(result.document, after))
         elif type(request) is Close and type(result) is Done:
             self._forget(session, endpoint)
-        elif type(request) is JoinAgreed and type(result) is Done:
+        elif type(request) in _JOINS_VIEWS and type(result) is Done:
             session.reads_views(endpoint, request.group)
-        elif (type(request) is JoinAgreed and is_new) or (
-            type(request) is LeaveAgreed and type(result) is Done
+        elif (type(request) in _JOINS_VIEWS and is_new) or (
+            type(request) in _LEAVES_VIEWS and type(result) is Done
         ):
             session.parted(endpoint, request.group)  # otherwise it stays what it was in this group
         session.answer(token, result)
@@ -373,7 +377,7 @@ class FrontCore:
         session.link.deliver(number, deliver.group, item)
         if type(item) is Parted:
             session.parted(deliver.endpoint, deliver.group)
-        elif type(item) is Excluded:
+        elif type(item) is Excluded or type(item) is OrderClosed:
             session.link.left(deliver.group)
         elif type(item) is GroupTerminated:
             session.parted(deliver.endpoint, deliver.group)
@@ -382,6 +386,14 @@ class FrontCore:
             session.parted(deliver.endpoint, deliver.group)
             session.reads_views(deliver.endpoint, item.to)
             session.moved(deliver.endpoint, deliver.group, item.to)
+
+    def deliver_all(self, deliver: DeliverAll) -> None:
+        """One item for several: the same object, so that the link encodes it once."""
+        group, item, places = deliver.group, deliver.item, self._places
+        for endpoint in deliver.endpoints:
+            place = places.get(endpoint)
+            if place is not None:
+                place[0].link.deliver(place[1], group, item)
 
     def catch_up(self, session: ProgramSession, missed: dict[Endpoint, Missed]) -> None:
         """It reads again: say what it missed, then give every group concerned a new baseline."""
@@ -439,6 +451,9 @@ class FrontCore:
             session.answer(token, denied(refusal))
             return
 
+        is_led = enter.membership is MembershipKind.LED
+        kind = LED_FIFO if is_led else FIFO
+
         def is_here() -> bool:
             return session.number in self.by_number and endpoint in self._places
 
@@ -446,6 +461,8 @@ class FrontCore:
             if is_here():
                 self.settled(session, endpoint, enter, result, is_new=is_new)
                 session.answer(token, result)
+                if is_led and is_new and type(result) is Denied:
+                    session.parted(endpoint, group)
 
         def leave() -> None:
             if is_here():
@@ -456,14 +473,17 @@ class FrontCore:
                 about = Resolve(group.name, group.scope, self.config.kind_within_s)
                 self.ask_ourselves(endpoint, about, admission.listed)
 
-        entering = self._entering.setdefault(group, set())
-        admission = Admission(group, endpoint, entering, answer, leave)
         session.enters(endpoint, group)
         self.port.entered(group)
-        luck, our_token = self.port.luck(endpoint, group), self._expect(admission.joined)
-        self.join_soon(
-            session, JoinAsked(endpoint, our_token, group, luck, enter.role, enter.slow, enter.meta), ask
-        )
+        luck = self.port.luck(endpoint, group)
+        if is_led and enter.role is not Role.SUBMIT:  # its claim decides
+            join = JoinAsked(*(endpoint, self._expect(answer), group, luck), *_how(enter), kind)
+            self.join_soon(session, join)
+            return
+        entering = self._entering.setdefault(group, set())
+        admission = Admission(group, endpoint, entering, answer, leave, kind)
+        join = JoinAsked(*(endpoint, self._expect(admission.joined), group, luck), *_how(enter), kind)
+        self.join_soon(session, join, ask)
 
     def join_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool
@@ -489,8 +509,33 @@ class FrontCore:
             )
         )
 
+    def join_ordered(
+        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinOrdered, *, is_new: bool
+    ) -> None:
+        kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
+        refusal: RostraError | None = why_not_ordered(kind)
+        if refusal is None and HOST not in self.port.stack:
+            refusal = NotAvailable(
+                f'{self.path} has no delivery="atomic"', fix="connect to the agent of a real host"
+            )
+        if refusal is not None:
+            self.settled(session, endpoint, join, denied(refusal), is_new=is_new)
+            session.answer(token, denied(refusal))
+            return
+        self.port.entered(join.group)
+        if is_new:
+            session.reads_views(endpoint, join.group)
+            session.speaks_in_order(endpoint, join.group)
+        our_token = session.expect(token, endpoint, join, is_new)
+        self.port.step(
+            AgreedJoinAsked(
+                *(endpoint, our_token, join.group, kind, join.create, join.meta),
+                slow=join.slow,
+            )
+        )
+
     def leave_agreed(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed
+        self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
         self.port.step(AgreedLeaveAsked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
@@ -644,6 +689,14 @@ class FrontCore:
                     session.link.abort("it did not answer for too long")
                 case Ignored(_, why):
                     port.count("ignored", why)
+
+
+_JOINS_VIEWS: Final = frozenset({JoinAgreed, JoinOrdered})
+_LEAVES_VIEWS: Final = frozenset({LeaveAgreed, LeaveOrdered})
+
+
+def _how(enter: Enter) -> tuple[Role, Slow, bytes]:
+    return enter.role, enter.slow, enter.meta
 
 
 class _Route(NamedTuple):

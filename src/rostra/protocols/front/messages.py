@@ -19,6 +19,7 @@ from rostra.names import Group
 from rostra.names.checks import Moment, Natural
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
@@ -30,7 +31,18 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyRequest = AnyResolveRequest | Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
+AnyRequest = (
+    AnyResolveRequest
+    | Enter
+    | Exit
+    | JoinAgreed
+    | LeaveAgreed
+    | GroupCall
+    | JoinLed
+    | LeaveLed
+    | JoinOrdered
+    | LeaveOrdered
+)
 AnyAnswer = AnyResolveAnswer | GroupPresented
 
 

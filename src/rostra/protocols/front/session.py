@@ -23,6 +23,8 @@ from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.events import OrderSubmitted
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -79,7 +81,7 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed)
+_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed, JoinOrdered)
 """What an agent that is shutting down refuses."""
 
 _STORED: Final = (Open, Register, Unregister)
@@ -88,7 +90,7 @@ _STORED: Final = (Open, Register, Unregister)
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed)
+_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed, JoinOrdered, LeaveOrdered)
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -148,6 +150,7 @@ class ProgramSession:
         "_asked",
         "_items",
         "_later",
+        "_ordered",
         "_port",
         "_queued",
         "_reader",
@@ -198,6 +201,7 @@ class ProgramSession:
         self._answers = 0  # records in items that are answers
         self._reader: ReaderState = _KEEPS_UP
         self._unread: dict[tuple[Endpoint, Group], bool] = {}  # where it speaks: has it enough unread?
+        self._ordered: set[tuple[Endpoint, Group]] = set()  # where messages have one order
 
     # To the program
 
@@ -445,7 +449,9 @@ class ProgramSession:
             front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
         elif type(request) is JoinAgreed:
             front.join_agreed(self, token, endpoint, request, is_new=is_new)
-        elif type(request) is LeaveAgreed:
+        elif type(request) is JoinOrdered:
+            front.join_ordered(self, token, endpoint, request, is_new=is_new)
+        elif type(request) is LeaveAgreed or type(request) is LeaveOrdered:
             front.leave_agreed(self, token, endpoint, request)
         elif type(request) is Join and (refusal := front.is_spoken_in(request.group)) is not None:
             front.settled(self, endpoint, request, refusal, is_new=is_new)
@@ -496,8 +502,13 @@ class ProgramSession:
         if self._reader.is_full:
             self._port.step_soon(Paused(endpoint, group))
 
+    def speaks_in_order(self, endpoint: Endpoint, group: Group) -> None:
+        self._ordered.add((endpoint, group))
+        self.link.enters()
+
     def parted(self, endpoint: Endpoint, group: Group) -> None:
         self._unread.pop((endpoint, group), None)
+        self._ordered.discard((endpoint, group))
         self.link.left(group)
 
     def moved(self, endpoint: Endpoint, group: Group, to: Group) -> None:
@@ -513,7 +524,8 @@ class ProgramSession:
             # It has left meanwhile, or was closed by us: what it says now is said to nobody.
             self._port.count("ignored", "not in the group")
             return
-        self._port.step(Submitted(endpoint, submit.group, submit.count, submit.block, submit.at))
+        kind = OrderSubmitted if (endpoint, submit.group) in self._ordered else Submitted
+        self._port.step(kind(endpoint, submit.group, submit.count, submit.block, submit.at))
 
     def _reads(self, number: int, group: Group, more: bool) -> None:
         endpoint = self.endpoints.get(number)
@@ -577,6 +589,7 @@ HOLDS: Final[dict[type, str]] = {
     Enter: "in",
     JoinAgreed: "in",
     JoinLed: "in",
+    JoinOrdered: "in",
     Watch: "watches",
     WatchLife: "lives",
 }
@@ -585,6 +598,7 @@ GIVES_BACK: Final[dict[type, str]] = {
     Exit: "in",
     LeaveAgreed: "in",
     LeaveLed: "in",
+    LeaveOrdered: "in",
     Unwatch: "watches",
     UnwatchLife: "lives",
 }

@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -43,9 +45,11 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
-from rostra.groups.kinds import DeliveryKind
+from rostra.groups.kinds import LED, DeliveryKind
+from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.fifo.events import LIST_KEEPER, SpeakerCame, SpeakerWent
 from rostra.protocols.led.circuits import Circuits, patient
 from rostra.protocols.led.config import (
     LETTER_BYTES_MAX,
@@ -70,6 +74,7 @@ from rostra.protocols.led.core import (
     WantCircuit,
     spread,
 )
+from rostra.protocols.led.following import LedFollows, is_speaker
 from rostra.protocols.led.lists import LedLists
 from rostra.protocols.led.messages import (
     AnyLetter,
@@ -96,11 +101,10 @@ from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.led.state import AgentId, Attach, Child, TreeState
 from rostra.protocols.led.stays import (
-    LED,
-    LedFollow,
     LedSet,
     LedStay,
     has_stay,
+    is_led,
     led_member,
     listed,
     local_name,
@@ -120,15 +124,16 @@ from rostra.protocols.relaxed.requests import (
     Left,
     Only,
     PutOut,
+    Resolve,
+    Resolved,
     Without,
     denied,
 )
 
-LED_AGENT: Final = ServiceName["LedAgent"]("led agent")
+LED_AGENT: Final = ServiceName["LedAgent"](LIST_KEEPER)
 
 TICK: Final[TimerKey] = ("led", "tick")
 CALM: Final[TimerKey] = ("led", "calm")
-AGAIN: Final = "again"
 
 FIRST_TOKEN: Final = -(1 << 61)
 """Our own questions to other services have tokens below this, and above those of agreed membership."""
@@ -137,7 +142,7 @@ FIRST_TOKEN: Final = -(1 << 61)
 class LedAgent(Service):
     name = LED_AGENT
     takes = (
-        *(JoinLed, LeaveLed, Close, EndpointGone),
+        *(JoinLed, LeaveLed, Close, EndpointGone, Resolve),
         *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
@@ -149,7 +154,7 @@ class LedAgent(Service):
         self.config = config or LedConfig()
         self.trees: dict[Group, TreeCore] = {}
         self.sets: dict[Group, LedSet] = {}
-        self.follows: dict[Group, LedFollow] = {}
+        self.following = LedFollows(self)
         self.queries = ListQueries(self.config)
         self.lists = LedLists(self.me, self.config)
         self.registrar = Registrar(self.config)
@@ -162,18 +167,22 @@ class LedAgent(Service):
         self._floor = 0  # of numbers of sets that we forgot
         self._asked_lists = 0
         self._token = FIRST_TOKEN
+        self._names: dict[int, str] = {}  # that were asked for without a scope, by token
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._ticking = False
         self._calming = False
         self._now: Instant = 0.0
-        self._out: list[Effect] = []
+        self.out: list[Effect] = []
 
     @property
-    def _agent(self) -> LocalServer:
+    def directory(self) -> LocalServer:
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
+        if type(event) is Asked and type(event.request) is Resolve:
+            self._resolves(event.token, event.request)
+            return []
         out = self._begin(now)
         match event:
             case Asked(me, token, JoinLed() as join):
@@ -184,6 +193,11 @@ class LedAgent(Service):
             case Asked(me, token, LeaveLed(group)):
                 self._leave(me, group, gone=False)
                 out.append(Answer(token, Done()))
+            case SpeakerCame(me, group, meta):
+                self.sets.setdefault(group, LedSet()).members[me] = LedStay(False, meta, speaks=True)
+                self._tree_step(group, MemberCame(LocalMember(local_name(me), meta)))
+            case SpeakerWent(me, group):
+                self._leave(me, group, gone=True)
             case Asked(me) | EndpointGone(me):  # to close it
                 self._gone(me)
             case Received(sender, message):
@@ -224,42 +238,50 @@ class LedAgent(Service):
     def _concerns(self, effect: Effect) -> bool:
         if type(effect) is Answer:
             result = effect.result
-            return effect.token in self._own or (type(result) is Absolute and names_led(result.members))
+            if effect.token in self._own:
+                return True
+            if effect.token in self._names:
+                return True
+            return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
             notice = effect.notice
             if type(notice) in (Only, Without):
-                return bool(self.follows)
+                return bool(self.following.groups)
             group = getattr(notice, "group", None)
-            return group in self.follows or group in self.sets or names_led(getattr(notice, "members", ()))
+            return (
+                group in self.following.groups
+                or group in self.sets
+                or names_led(getattr(notice, "members", ()))
+            )
         return False
 
     def _begin(self, now: Instant) -> list[Effect]:
-        self._now, self._out = now, []
-        return self._out
+        self._now, self.out = now, []
+        return self.out
 
     def _end(self) -> list[Effect]:
         while self._letters:
             self._letter(*self._letters.popleft())
         ticks = bool(self.circuits.links)
         if ticks and not self._ticking:
-            self._out.append(SetTimer(TICK, self.circuits.config.tick_s))
+            self.out.append(SetTimer(TICK, self.circuits.config.tick_s))
         elif self._ticking and not ticks:
-            self._out.append(CancelTimer(TICK))
+            self.out.append(CancelTimer(TICK))
         self._ticking = ticks
-        out, self._out = self._out, []
+        out, self.out = self.out, []
         return out
 
     # Joining
 
     def _join(self, me: Endpoint, token: int, join: JoinLed) -> None:
         group = join.group
-        if me not in self._agent.endpoints:
+        if me not in self.directory.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
-        self._agent.check_may_join(group)
+        self.directory.check_may_join(group)
         if join.delivery is not DeliveryKind.NONE:
             raise NotAvailable(
                 f'membership="led" with delivery="{join.delivery.value}" comes with a later version',
-                fix='until then: delivery="none"',
+                fix='enter it for delivery="fifo"; without delivery: delivery="none"',
             )
         if len(join.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(join.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
@@ -289,7 +311,7 @@ class LedAgent(Service):
         assert claimer is not None, "a claim for nobody"
         if isinstance(result, Denied):
             waiting, known.waiting = known.waiting, []
-            self._out += [Answer(asked.token, result) for asked in waiting]
+            self.out += [Answer(asked.token, result) for asked in waiting]
             self._forget_if_empty(group)
         elif any(asked.endpoint == claimer for asked in known.waiting):
             known.signpost = claimer
@@ -307,9 +329,9 @@ class LedAgent(Service):
         join, me = asked.request, asked.endpoint
         known.members[me] = LedStay(join.online, join.meta)
         self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta)))
-        self._out.append(Answer(asked.token, Done()))
+        self.out.append(Answer(asked.token, Done()))
         if join.online:
-            self._follow(join.group, (me,))
+            self.following.follow(join.group, (me,))
 
     # Leaving
 
@@ -325,7 +347,7 @@ class LedAgent(Service):
         known.waiting = [asked for asked in known.waiting if asked.endpoint != me]
         if early and not gone:
             left = denied(Refused(f"{me} left {group} before it was in", fix="join it again"))
-            self._out += [Answer(asked.token, left) for asked in early]
+            self.out += [Answer(asked.token, left) for asked in early]
         if known.claimer == me and gone:  # its claim is not answered any more
             self._own.pop(known.claiming or 0, None)
             known.claimer = known.claiming = None
@@ -351,9 +373,9 @@ class LedAgent(Service):
         known = self.sets.pop(group)
         for me in sorted(known.members):
             if me != known.signpost:
-                self._out.append(Tell((me,), notice))
+                self.out.append(Tell((me,), notice))
             self._tree_step(group, MemberWent(local_name(me)))
-        self._out += [Answer(asked.token, notice.refusal) for asked in known.waiting]
+        self.out += [Answer(asked.token, notice.refusal) for asked in known.waiting]
 
     def _forget_if_empty(self, group: Group) -> None:
         known = self.sets.get(group)
@@ -369,7 +391,7 @@ class LedAgent(Service):
             elif type(effect) is Tell:
                 self._noticed(effect)
             else:
-                self._out.append(effect)
+                self.out.append(effect)
 
     def _call(self, name: ServiceName[Any], event: Event) -> None:
         self._sift(self.stack.call(self._now, self, name, event))
@@ -381,44 +403,71 @@ class LedAgent(Service):
             known = self.sets.get(group)
             if known is not None and known.claiming == answer.token:
                 self._claimed(group, known, result)
-        elif type(result) is Absolute and names_led(result.members):
+        elif type(result) is Absolute and answer.token >= 0 and names_led(result.members):
             self._resolve(answer.token, result)
+        elif answer.token in self._names:
+            name = self._names.pop(answer.token)
+            if isinstance(result, Resolved) and any(names_led(members) for _, members in result.parts):
+                self._resolve_parts(answer.token, name, result)
+            else:
+                self.out.append(answer)
         else:
-            self._out.append(answer)
+            self.out.append(answer)
 
     def _noticed(self, tell: Tell) -> None:
         notice = tell.notice
+        if (speakers := self._speakers(tell)) is not None:
+            self.out.append(speakers)
+            if len(speakers.endpoints) == len(tell.endpoints):
+                return
+            others = tuple([each for each in tell.endpoints if each not in speakers.endpoints])
+            tell = Tell(others, notice)
         match notice:
             case PutOut(group=group) if group in self.sets and self.sets[group].signpost in tell.endpoints:
-                self._out.append(tell)
+                self.out.append(tell)
                 self._put_out(group, notice)
             case Absolute(group=group, members=members) if names_led(members):
-                self._follow(group, tell.endpoints, host_of(led_member(members).endpoint))
+                self.following.follow(group, tell.endpoints, led_member(members))
             case Absolute(group=group) if group in self.trees:
-                self._follow(group, tell.endpoints)
-            case Absolute(group=group) if group in self.follows:
-                self._end_follow(group)
-                self._out.append(tell)
+                self.following.follow(group, tell.endpoints)
+            case Absolute(group=group) if group in self.following.groups:
+                self.following.end(group)
+                self.out.append(tell)
             case Joined(group=group, members=members) if names_led(members):
-                self._follow(group, (), host_of(led_member(members).endpoint))
-            case Joined(group=group) if group in self.follows:
+                self.following.follow(group, (), led_member(members))
+            case Joined(group=group) if group in self.following.groups:
                 pass
-            case Left(group=group, endpoint=endpoint) if group in self.follows:
-                self._doubt(group, host_of(endpoint))
+            case Left(group=group, endpoint=endpoint) if group in self.following.groups:
+                self.following.doubt(group, host_of(endpoint))
             case Only() | Without():
-                self._out.append(tell)
-                for group in list(self.follows):
-                    self.follows[group].members = None  # programs have dropped some of them by themselves
-                    self._doubt(group, None)
+                self.out.append(tell)
+                self.following.doubt_all()
             case _:
-                self._out.append(tell)
+                self.out.append(tell)
+
+    def _speakers(self, tell: Tell) -> Tell | None:
+        """Members that speak follow the directory: their streams hang on it. What is for them of this."""
+        notice = tell.notice
+        group = getattr(notice, "group", None)
+        table = None if group is None else self.directory.groups.get(group)
+        if type(notice) is PutOut:
+            known = self.sets.get(notice.group)
+            heard = [each for each in tell.endpoints if known and each in known.members]
+            heard = [each for each in heard if known and known.members[each].speaks]
+            for each in heard:
+                self._leave(each, notice.group, gone=True)
+        elif table is None or type(notice) not in (Absolute, Joined, Left):
+            return None
+        else:
+            heard = [each for each in tell.endpoints if is_speaker(table, each)]
+        return Tell(tuple(heard), notice) if heard else None
 
     # Registrars
 
     def _ask_registrars(self) -> None:
-        if self.up and not self._asked and (self.trees or self.queries.open or self.follows):
+        if self.up and not self._asked and (self.trees or self.queries.open or self.following.groups):
             self._asked = True
-            self._out.append(Send(self._server, RegistrarsAsked()))
+            self.out.append(Send(self._server, RegistrarsAsked()))
 
     def _candidate(self, scope: Domain) -> AgentId | None:
         return self._told.get(scope) if self.up and scope != self.host else self.me
@@ -440,9 +489,9 @@ class LedAgent(Service):
             else:
                 wait = True
         if wait and not self._calming:
-            self._out.append(SetTimer(CALM, self.config.calm_s))
+            self.out.append(SetTimer(CALM, self.config.calm_s))
         elif self._calming and not wait:
-            self._out.append(CancelTimer(CALM))
+            self.out.append(CancelTimer(CALM))
         self._calming = wait
 
     def _look_for_registrar(self, scope: Domain) -> None:
@@ -463,7 +512,7 @@ class LedAgent(Service):
 
     def _turn_to(self, scope: Domain, new: AgentId) -> None:
         if self.registrars.get(scope) == self.me:
-            self._out += self.registrar.drop(frozenset([scope]))
+            self.out += self.registrar.drop(frozenset([scope]))
         self.registrars[scope] = new
         for group in [group for group in self.trees if group.scope == scope]:
             self._tree_step(group, RegistrarChanged())
@@ -483,7 +532,7 @@ class LedAgent(Service):
         if tree.record is None:
             self.trees.pop(group, None)
         self._perform(effects)
-        self._with(lambda out: self.lists.changed(group, self.trees.get(group), out))
+        self.with_(lambda out: self.lists.changed(group, self.trees.get(group), out))
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -491,7 +540,7 @@ class LedAgent(Service):
                 case PostLetter(None, letter):
                     registrar = self.registrars.get(letter.group.scope) or self._candidate(letter.group.scope)
                     if registrar is None:
-                        self._out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
+                        self.out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
                     else:
                         self._post(registrar.path, letter)
                 case PostLetter(to, letter) if to is not None:
@@ -501,7 +550,7 @@ class LedAgent(Service):
                 case WantCircuit(peer):
                     self.circuits.want(self._now, peer, self._post_packet)
                 case _:
-                    self._out.append(effect)
+                    self.out.append(effect)
 
     def _circuit(self, peer: Domain, event: Event) -> None:
         match event:
@@ -512,7 +561,7 @@ class LedAgent(Service):
                 scope = message.group.scope
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
-                    self._out.append(Ignored(type(message).__name__, "out of scope"))
+                    self.out.append(Ignored(type(message).__name__, "out of scope"))
                 else:
                     self._tree_step(message.group, event)
 
@@ -545,24 +594,24 @@ class LedAgent(Service):
 
     def _post_letter(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
-            self._out.append(Ignored(type(letter).__name__, "next hop is down"))
+            self.out.append(Ignored(type(letter).__name__, "next hop is down"))
             return
         body = encode_letter(letter)
         if len(body) > LETTER_BYTES_MAX:
-            self._out.append(Ignored(type(letter).__name__, "too large"))
+            self.out.append(Ignored(type(letter).__name__, "too large"))
         else:
-            self._out.append(Send(self._server, CarriedLetter(self.host, to, body)))
+            self.out.append(Send(self._server, CarriedLetter(self.host, to, body)))
 
     def _arrived(self, carried: CarriedLetter) -> None:
         if carried.to != self.host or carried.source == self.host:
-            self._out.append(Ignored("CarriedLetter", "not here"))
+            self.out.append(Ignored("CarriedLetter", "not here"))
             return
         letter = decode_letter(carried.body)
         match letter:
             case None:
-                self._out.append(Ignored("CarriedLetter", "not a letter"))
+                self.out.append(Ignored("CarriedLetter", "not a letter"))
             case Hello() | Data() | Beat() | Bye():
-                self._out += self.circuits.arrived(
+                self.out += self.circuits.arrived(
                     self._now, carried.source, letter, self._post_packet, self._circuit
                 )
             case _:
@@ -574,7 +623,7 @@ class LedAgent(Service):
         registrar = self.registrars.get(group.scope) or self._candidate(group.scope)
         from_registrar = registrar is not None and registrar.path == sender
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
-            self._out.append(Ignored(type(letter).__name__, "out of scope"))
+            self.out.append(Ignored(type(letter).__name__, "out of scope"))
             return
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():
@@ -584,32 +633,32 @@ class LedAgent(Service):
                     believed = None if registrar is None else registrar.path
                     self._post(sender, NotRegistrar(group, letter.number, believed))
             case AssertReply() | LeaderTold() if not from_registrar:
-                self._out.append(Ignored(type(letter).__name__, "not the registrar"))
+                self.out.append(Ignored(type(letter).__name__, "not the registrar"))
             case AssertReply(number=number, leader=leader):
                 if inside(group.scope, leader):
                     self._tree_step(group, LeaderNamed(number, leader))
                 else:
-                    self._out.append(Ignored("AssertReply", "out of scope"))
+                    self.out.append(Ignored("AssertReply", "out of scope"))
             case LeaderTold():
-                self._with(lambda out: self.queries.leader_told(letter, out))
+                self.with_(lambda out: self.queries.leader_told(letter, out))
             case NotRegistrar():
-                self._out.append(Ignored("NotRegistrar", "asked again later"))
+                self.out.append(Ignored("NotRegistrar", "asked again later"))
             case LeaderProbe(number=number):
                 tree = self.trees.get(group)
                 self._post(sender, LeaderProbed(group, number, tree is not None and tree.leads))
             case ListAsked():
-                self._with(lambda out: self.lists.asked(sender, letter, self.trees.get(group), out))
+                self.with_(lambda out: self.lists.asked(sender, letter, self.trees.get(group), out))
             case ListTold():
-                self._with(lambda out: self.queries.list_told(sender, letter, out))
+                self.with_(lambda out: self.queries.list_told(sender, letter, out))
 
     # Questions
 
-    def _with(self, work: Callable[[list[Effect]], object]) -> None:
+    def with_(self, work: Callable[[list[Effect]], object]) -> None:
         effects: list[Effect] = []
         work(effects)
         self._perform(effects)
 
-    def _ask(self, query: ListQuery) -> int | None:
+    def ask(self, query: ListQuery) -> int | None:
         if len(self.queries.open) >= QUERIES_MAX:
             query.hear(ListResult(QueryEnding.UNAVAILABLE))
             return None
@@ -625,91 +674,55 @@ class LedAgent(Service):
 
     def _resolve(self, token: int, found: Absolute) -> None:
         """The directory has signposts: go on to the leader's list."""
-        group = found.group
 
-        def hear(result: ListResult) -> None:
+        def hear(members: Members | Denied) -> None:
+            result = members if isinstance(members, Denied) else replace(found, members=members)
+            self.out.append(Answer(token, result))
+
+        self._ask_list(found.group, found.members, hear)
+
+    def _resolves(self, token: int, resolve: Resolve) -> None:
+        """The answer does not say which name was asked for."""
+        if resolve.scope is None:
+            self._names[token] = resolve.name
+            if len(self._names) > QUERIES_MAX:
+                del self._names[next(iter(self._names))]
+
+    def _resolve_parts(self, token: int, name: str, found: Resolved) -> None:
+        """The same for several groups of one name: answered when the last list is here."""
+        parts = dict(found.parts)
+        asked = [scope for scope, members in found.parts if names_led(members)]
+        waiting = set(asked)
+
+        def heard(scope: Domain) -> Callable[[Members | Denied], None]:
+            def hear(members: Members | Denied) -> None:
+                if not waiting:
+                    return  # another one did not answer
+                waiting.discard(scope)
+                if isinstance(members, Denied):
+                    waiting.clear()
+                    self.out.append(Answer(token, members))
+                else:
+                    parts[scope] = members
+                    if not waiting:
+                        self.out.append(Answer(token, replace(found, parts=tuple(parts.items()))))
+
+            return hear
+
+        for scope in asked:
+            self._ask_list(Group(name, scope), parts[scope], heard(scope))
+
+    def _ask_list(self, group: Group, found: Members, hear: Callable[[Members | Denied], None]) -> None:
+        def took(result: ListResult) -> None:
             if result.ending is QueryEnding.UNAVAILABLE:
-                gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
-                self._out.append(Answer(token, denied(gone)))
+                hear(denied(Unreachable(f"the leader of {group} did not answer", fix="ask again")))
             else:
-                members = listed(result.entries or ())
-                self._out.append(Answer(token, Absolute(group, members, found.isolated)))
+                hear(listed(result.entries or (), led_member(found).kind))
 
-        hosts = sorted({host_of(member.endpoint) for member in found.members})
+        hosts = sorted({host_of(member.endpoint) for member in found if is_led(member)})
         self._asked_lists += 1
         first = hosts[int(spread(self.me, self._asked_lists) * len(hosts))]
-        self._ask(ListQuery(group, hear, first=first, expected=True))
-
-    # Following
-
-    def _follow(self, group: Group, told: tuple[Endpoint, ...], signpost: Domain | None = None) -> None:
-        follow = self.follows.setdefault(group, LedFollow())
-        follow.signpost = signpost or follow.signpost
-        if told and follow.members is not None:
-            self._out.append(Tell(told, Absolute(group, follow.members)))
-        self._ask_follow(group, follow)
-
-    def _followers(self, group: Group) -> tuple[Endpoint, ...]:
-        table, known = self._agent.groups.get(group), self.sets.get(group)
-        watchers = () if table is None else table.followers()
-        online = () if known is None else [me for me, stay in known.members.items() if stay.online]
-        return tuple(sorted({*watchers, *online}))
-
-    def _ask_follow(self, group: Group, follow: LedFollow) -> None:
-        if follow.query is not None:
-            return
-
-        def hear(result: ListResult) -> None:
-            if self.follows.get(group) is follow:
-                self._follow_told(group, follow, result)
-
-        follow.query = 0  # while we ask: the answer may come at once
-        query = ListQuery(group, hear, follow.known, follow.signpost, expected=follow.signpost is not None)
-        number = self._ask(query)
-        if follow.query == 0:
-            follow.query = number
-
-    def _follow_told(self, group: Group, follow: LedFollow, result: ListResult) -> None:
-        follow.query = None
-        followers = self._followers(group)
-        if not followers:
-            self._end_follow(group)
-            return
-        if result.ending is QueryEnding.UNAVAILABLE:
-            follow.known = None
-            self._out.append(SetTimer(("led", AGAIN, group.name, group.scope), self.config.assert_s))
-            return
-        follow.known = None
-        if result.ending is QueryEnding.LIST:
-            assert result.leader is not None, "a list of no leader"
-            follow.known = (result.leader, result.life, result.version)
-        if result.entries is not None or result.ending is QueryEnding.NONE:
-            members = listed(result.entries or ())
-            if members != follow.members:
-                follow.members = members
-                self._out.append(Tell(followers, Absolute(group, members)))
-        if result.ending is QueryEnding.NONE:
-            self._end_follow(group)
-        else:
-            self._ask_follow(group, follow)
-
-    def _doubt(self, group: Group, host: Domain | None) -> None:
-        """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
-        follow = self.follows[group]
-        if host is None or (follow.known is not None and follow.known[0] == host):
-            follow.known = None
-            if host is None or follow.signpost == host:
-                follow.signpost = None
-            if follow.query:
-                number, follow.query = follow.query, None
-                self._with(lambda out: self.queries.give_up(number, out))
-            self._out.append(SetTimer(("led", AGAIN, group.name, group.scope), self.config.assert_s))
-
-    def _end_follow(self, group: Group) -> None:
-        follow = self.follows.pop(group)
-        if follow.query:
-            number = follow.query
-            self._with(lambda out: self.queries.give_up(number, out))
+        self.ask(ListQuery(group, took, first=first, expected=True))
 
     # Timers
 
@@ -721,21 +734,21 @@ class LedAgent(Service):
             case ("led", "calm"):
                 self._calm()
             case ("led", "query", int(number)):
-                self._with(lambda out: self.queries.fired(number, out))
+                self.with_(lambda out: self.queries.fired(number, out))
             case ("led", "leases") | ("led", "probe", _, _):
                 self._perform(self.registrar.fired(self._now, timer))
             case ("led", "hold", str(name), str(scope)):
-                self._with(lambda out: self.lists.held(Group(name, Domain(scope)), out))
+                self.with_(lambda out: self.lists.held(Group(name, Domain(scope)), out))
             case ("led", "settle", str(name), str(scope)):
-                self._with(lambda out: self.lists.settled(Group(name, Domain(scope)), out))
+                self.with_(lambda out: self.lists.settled(Group(name, Domain(scope)), out))
             case ("led", "again", str(name), str(scope)):
                 group = Group(name, Domain(scope))
-                if group in self.follows:
-                    self._ask_follow(group, self.follows[group])
+                if group in self.following.groups:
+                    self.following.ask(group, self.following.groups[group])
             case ("led", str(what), str(name), str(scope)) if Group(name, Domain(scope)) in self.trees:
                 self._tree_step(Group(name, Domain(scope)), SetTimerFired(what))
             case _:
-                self._out.append(Ignored("TimerFired", "nothing waits for it"))
+                self.out.append(Ignored("TimerFired", "nothing waits for it"))
 
     def _own_token(self, group: Group) -> int:
         self._token -= 1

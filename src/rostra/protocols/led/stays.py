@@ -1,22 +1,20 @@
 """What an agent keeps of its programs' memberships in led groups, and of the lists that they are told."""
 
-from typing import Final
-
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from rostra.core.effects import Asked
-from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.attributes import DelegateAttributes
+from rostra.groups.kinds import LED, GroupKind, MembershipKind
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint
 from rostra.protocols.led.messages import Entries, members_of
-
-LED: Final = GroupKind(MembershipKind.LED)
 
 
 class LedStay(Struct, eq=False):
     online: bool
     meta: bytes
+    speaks: bool = False  # with ``delivery="fifo"``: it stands in the directory itself
 
 
 class LedSet(Struct, eq=False):
@@ -36,6 +34,7 @@ class LedFollow(Struct, eq=False):
     known: tuple[Domain, int, int] | None = None  # the leader, and the version of its list
     members: Members | None = None  # what was told
     signpost: Domain | None = None  # an agent that is in the set
+    group_kind: GroupKind = LED
 
 
 def local_name(me: Endpoint) -> str:
@@ -47,8 +46,12 @@ def has_stay(known: LedSet, me: Endpoint) -> bool:
 
 
 def names_led(members: Members) -> bool:
-    """A led group has led members only; while two kinds meet, some of one and some of the other."""
-    return bool(members) and (is_led(members[0]) or is_led(members[-1]))
+    """A led group has led members only, and delegates where it is spoken in, which stand before the hosts of
+    their LAN; while two kinds meet, some of one and some of the other."""
+    for member in members:
+        if type(member.attributes) is not DelegateAttributes:
+            return is_led(member) or is_led(members[-1])
+    return False
 
 
 def is_led(member: Member) -> bool:
@@ -56,8 +59,8 @@ def is_led(member: Member) -> bool:
 
 
 def led_member(members: Members) -> Member:
-    return members[0] if is_led(members[0]) else members[-1]
+    return next(each for each in members if is_led(each))
 
 
-def listed(entries: Entries) -> Members:
-    return tuple([replace(member, kind=LED) for member in members_of(entries)])
+def listed(entries: Entries, kind: GroupKind | None) -> Members:
+    return tuple([replace(member, kind=kind) for member in members_of(entries)])

@@ -1,0 +1,379 @@
+"""Commands of a replicated object: applied once each, in one order, at every replica. No IO in here.
+
+    caller ── CommandAsked(session, number, ...) ──▶ one order ──▶ CommandLog.apply ──▶ CommandOutcome
+                                                                    │ known number: the outcome of then
+    joiner ◀── snapshot: the object, the outcomes, what was forgotten ──┘
+
+A command is known by its caller's session and a number, so one that arrives a second time (its caller was in
+doubt, or came back) is answered with the outcome of the first, and not applied. Every replica keeps the
+outcomes as part of the state, until the caller says by `acked` that it has them.
+
+Sessions of callers that are gone are forgotten, the least recently used first. A retry of a forgotten session
+cannot be told from a new command by its number, so a command carries `since`, the position its caller had
+reached when it was first sent: if it was applied at all, it was applied later than that. A session that is
+unknown, where one was forgotten that was used since, is answered with `InDoubt`, and never applied twice.
+
+All replicas must come to the same state, so a command may use nothing but the object and its arguments: no
+clock, no dice, no order of a set.
+"""
+
+import builtins
+import inspect
+import sys
+import typing
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from rostra.errors import UNDECODABLE, BadInput, CommandFailed, InDoubt, Malformed
+from rostra.names import Endpoint
+
+IN_FLIGHT_MAX: Final = 1_000
+"""Commands of one session that may wait for their outcome, or whose outcome is still kept."""
+
+SESSIONS_MAX: Final = 10_000
+"""Sessions whose outcomes are kept; one costs some 200 bytes in every replica."""
+
+CHECKPOINT_EVERY: Final = 1_000
+"""Commands between two digests of the state."""
+
+TEXT_MAX: Final = 2_000
+
+SessionId = Annotated[bytes, Meta(min_length=8, max_length=32)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class CommandAsked(Struct, frozen=True, array_like=True, tag=0, gc=False):
+    session: SessionId
+    number: Annotated[int, Meta(ge=1, le=2**62)]
+    acked: Count  # its caller needs the outcomes up to this number no more
+    since: Count  # the position that its caller had reached when it was first sent
+    name: Annotated[str, Meta(max_length=200)]
+    arguments: bytes
+
+
+class OrderBarrier(Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """Nothing; its place in the order is what counts."""
+
+
+class StateDigest(Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """Of the sender's state after so many commands."""
+
+    commands: Count
+    digest: Annotated[bytes, Meta(max_length=32)]
+
+
+class StatePart(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """A piece of the sender's state as it was at this view, for those who joined with it or before."""
+
+    view: Count
+    nth: Count
+    is_last: bool
+    data: bytes
+
+
+AnyCommand = CommandAsked | OrderBarrier | StateDigest | StatePart
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decoder: Final[msgspec.msgpack.Decoder[AnyCommand]] = msgspec.msgpack.Decoder(AnyCommand)
+
+
+def encode_command(command: AnyCommand) -> bytes:
+    return _encode(command)
+
+
+def decode_command(data: bytes) -> AnyCommand | None:
+    """None: these bytes were not sent by a replica."""
+    try:
+        return _decoder.decode(data)
+    except UNDECODABLE:
+        return None
+
+
+class CommandOutcome(Struct, frozen=True, array_like=True, gc=False):
+    """What a command returned, or what it raised."""
+
+    data: bytes = b""  # the result
+    raised: str = ""  # name of the exception
+    text: str = ""  # and what it said
+
+
+FORGOTTEN: Final = CommandOutcome(
+    raised="InDoubt", text="this session was not used for long, and is forgotten"
+)
+
+
+class Signature:
+    """Arguments and result of a command, as its annotations have them. What has none may be anything."""
+
+    def __init__(self, function: Any) -> None:
+        self.name: str = function.__name__
+        self.function = function
+        self._parameters = inspect.signature(function)
+        kinds = [each.kind for each in self._parameters.parameters.values()]
+        if {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL} & {*kinds}:
+            raise BadInput(f"command {self.name} takes * or **", fix="name its arguments, or take a list")
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise BadInput(
+                f"command {self.name} waits",
+                fix="a command changes the object at once: use def, without yield",
+            )
+        self._decoders: tuple[msgspec.msgpack.Decoder[Any], msgspec.msgpack.Decoder[Any]] | None = None
+
+    def _typed(self) -> tuple[msgspec.msgpack.Decoder[Any], msgspec.msgpack.Decoder[Any]]:
+        """When first asked for: names in annotations may be defined below the class."""
+        if self._decoders is None:
+            hints = typing.get_type_hints(self.function, include_extras=True)
+            names = list(self._parameters.parameters)[1:]
+            types = tuple([hints.get(name, Any) for name in names])
+            wanted = tuple[types] if types else tuple[()]  # type: ignore[valid-type]
+            self._decoders = (
+                msgspec.msgpack.Decoder(wanted),
+                msgspec.msgpack.Decoder(hints.get("return", Any)),
+            )
+        return self._decoders
+
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        """Checked as a replica will check them, so that a wrong one is never sent."""
+        bound = self._parameters.bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        try:
+            data = _encode(list(bound.arguments.values())[1:])
+            self._typed()[0].decode(data)
+        except (TypeError, *UNDECODABLE) as error:
+            raise BadInput(f"arguments of {self.name}: {error}", fix="see its annotations") from None
+        return data
+
+    def apply(self, object_: Any, arguments: bytes) -> CommandOutcome:
+        try:
+            given = self._typed()[0].decode(arguments)
+        except UNDECODABLE as error:
+            return CommandOutcome(raised="BadInput", text=f"arguments of {self.name}: {error}"[:TEXT_MAX])
+        try:
+            result = self.function(object_, *given)
+        except Exception as error:
+            return CommandOutcome(raised=type(error).__name__, text=_text(error))
+        try:
+            return CommandOutcome(_encode(_same_everywhere(result)))
+        except (TypeError, *UNDECODABLE) as error:
+            return CommandOutcome(raised="BadInput", text=f"the result of {self.name}: {error}"[:TEXT_MAX])
+
+    def result(self, outcome: CommandOutcome) -> Any:
+        """What the caller gets: always a copy, never a part of the object."""
+        if outcome.raised:
+            raise self._raised(outcome)
+        try:
+            return self._typed()[1].decode(outcome.data)
+        except UNDECODABLE as error:
+            raise CommandFailed(f"the result of {self.name}: {error}", fix="see its annotations") from None
+
+    def _raised(self, outcome: CommandOutcome) -> Exception:
+        """The same exception whether our replica has applied it or was sent the outcome with the state."""
+        if outcome == FORGOTTEN:
+            return InDoubt(f"{self.name}: {outcome.text}", fix="read whether it was done")
+        places = (
+            vars(sys.modules.get(self.function.__module__, builtins)),
+            vars(builtins),
+            {"BadInput": BadInput},
+        )
+        for place in places:
+            kind = place.get(outcome.raised)
+            if isinstance(kind, type) and issubclass(kind, Exception):
+                try:
+                    return kind(outcome.text)
+                except Exception:  # it wants more than a text
+                    break
+        return CommandFailed(f"{self.name} raised {outcome.raised}: {outcome.text}")
+
+
+def _text(error: Exception) -> str:
+    only = error.args[0] if len(error.args) == 1 else None
+    return (only if isinstance(only, str) else str(error))[:TEXT_MAX]
+
+
+class SessionRecord(Struct, array_like=True):
+    """What is kept of one caller."""
+
+    used: int  # the position of its last command
+    acked: int
+    floor: int  # what was first sent before this position may have been applied, and forgotten
+    outcomes: dict[int, CommandOutcome]
+
+
+class StateSnapshot(Struct, frozen=True, array_like=True):
+    """All that a replica is, after the commands up to `position`."""
+
+    position: int
+    base: int  # what positions of the group are added to: they begin anew when a group does
+    view: int  # number of the last one
+    commands: int
+    forgotten: int
+    sessions: list[tuple[SessionId, SessionRecord]]  # the least recently used first
+    object: bytes
+
+
+_snapshot: Final = msgspec.msgpack.Decoder(StateSnapshot).decode
+
+
+class CommandLog:
+    """One replica: the object, and what was answered to whom."""
+
+    def __init__(
+        self,
+        object_: Any,
+        signatures: Mapping[str, Signature],
+        *,
+        sessions_max: int = SESSIONS_MAX,
+        checkpoint_every: int = CHECKPOINT_EVERY,
+    ) -> None:
+        self.object = object_
+        self.position = 0  # of the last message that was applied or passed over
+        self.base = 0  # what positions of the group are added to
+        self.view = 0  # number of the last view
+        self.commands = 0
+        self._signatures = signatures
+        self._sessions: dict[bytes, SessionRecord] = {}  # the least recently used first
+        self._forgotten = 0  # the latest position at which a session was used that is forgotten
+        self._sessions_max, self._checkpoint_every = sessions_max, checkpoint_every
+
+    def apply(self, position: int, asked: CommandAsked) -> CommandOutcome | None:
+        """The outcome, new or known; None if its caller has had it already."""
+        assert position > self.position, f"position {position} after {self.position}"
+        self.position = position
+        record = self._sessions.pop(asked.session, None)
+        if record is None:
+            record = SessionRecord(position, 0, self._forgotten, {})
+        self._sessions[asked.session] = record
+        if len(self._sessions) > self._sessions_max:
+            self._forgotten = self._sessions.pop(next(iter(self._sessions))).used
+        record.used = position
+        self._acknowledge(record, asked)
+        if asked.number <= record.acked:
+            return None
+        if (known := record.outcomes.get(asked.number)) is not None:
+            return known
+        if asked.since < record.floor:
+            return FORGOTTEN
+        if asked.number > record.acked + IN_FLIGHT_MAX:
+            return CommandOutcome(raised="BadInput", text=f"more than {IN_FLIGHT_MAX} commands wait")
+        signature = self._signatures.get(asked.name)
+        if signature is None:
+            outcome = CommandOutcome(raised="BadInput", text=f"there is no command {asked.name!r}")
+        else:
+            outcome = signature.apply(self.object, asked.arguments)
+        record.outcomes[asked.number] = outcome
+        self.commands += 1
+        return outcome
+
+    def _acknowledge(self, record: SessionRecord, asked: CommandAsked) -> None:
+        if asked.acked > record.acked:
+            if asked.acked - record.acked <= len(record.outcomes):
+                for number in range(record.acked + 1, asked.acked + 1):
+                    record.outcomes.pop(number, None)
+            else:
+                record.outcomes = {n: each for n, each in record.outcomes.items() if n > asked.acked}
+            record.acked = asked.acked
+
+    def passed(self, position: int) -> None:
+        """A message that changes nothing."""
+        self.position = max(self.position, position)
+
+    def outcome(self, session: bytes, number: int) -> CommandOutcome | None:
+        record = self._sessions.get(session)
+        return None if record is None else record.outcomes.get(number)
+
+    @property
+    def is_checkpoint(self) -> bool:
+        return self.commands % self._checkpoint_every == 0
+
+    def digest(self) -> StateDigest:
+        """Of all but the position: that of a joiner is the same, whatever it passed over."""
+        rest = _encode([self.commands, self._forgotten, list(self._sessions.items())])
+        both = blake2b(rest, digest_size=16)
+        both.update(self.object.snapshot())
+        return StateDigest(self.commands, both.digest())
+
+    def snapshot(self) -> bytes:
+        return _encode(
+            StateSnapshot(
+                self.position,
+                self.base,
+                self.view,
+                self.commands,
+                self._forgotten,
+                list(self._sessions.items()),
+                self.object.snapshot(),
+            )
+        )
+
+    def restore(self, data: bytes) -> None:
+        try:
+            snapshot = _snapshot(data)
+        except UNDECODABLE as error:
+            raise Malformed(f"the state of a replica: {error}") from None
+        self.object.restore(snapshot.object)
+        self.position, self.base, self.view = snapshot.position, snapshot.base, snapshot.view
+        self.commands = snapshot.commands
+        self._forgotten, self._sessions = snapshot.forgotten, dict(snapshot.sessions)
+
+
+def encode_attributes(object_: Any) -> bytes:
+    """What a replica must be able to say and read: text, numbers, bytes, lists, tables; sets, tuples and
+    structs if the class says so."""
+    attributes = vars(object_)
+    try:
+        data = _encode({name: _same_everywhere(value) for name, value in attributes.items()})
+        again = decode_attributes(type(object_), data)
+    except (TypeError, Malformed, *UNDECODABLE) as error:
+        raise BadInput(f"the state of {type(object_).__name__}: {error}", fix=_DECLARE) from None
+    for name, value in attributes.items():
+        if again[name] != value or type(again[name]) is not type(value):
+            raise BadInput(f"{type(object_).__name__}.{name} would not come back as it is", fix=_DECLARE)
+    return data
+
+
+def _same_everywhere(value: Any) -> Any:
+    """Sets sorted: their order is another one in every process. That of a table is the same at all replicas,
+    and must stay so."""
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case dict():
+            return {key: _same_everywhere(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_same_everywhere(each) for each in value]
+        case set() | frozenset():
+            return sorted([_same_everywhere(each) for each in value], key=_encode)
+        case Struct():
+            fields = {name: _same_everywhere(getattr(value, name)) for name in value.__struct_fields__}
+            return structs.replace(value, **fields)
+    return value
+
+
+_DECLARE: Final = "declare its type in the class (seen: set[str]), or write snapshot() and restore()"
+
+
+def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    try:
+        parts = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
+        return {name: msgspec.msgpack.decode(part, type=hints.get(name, Any)) for name, part in parts.items()}
+    except UNDECODABLE as error:
+        raise Malformed(f"the state of {kind.__name__}: {error}") from None
+
+
+def differing(said: Mapping[Endpoint, bytes]) -> tuple[Endpoint, ...]:
+    """Who has another digest than most; all, if there is no most."""
+    count: dict[bytes, int] = {}
+    for digest in said.values():
+        count[digest] = count.get(digest, 0) + 1
+    if len(count) < 2:
+        return ()
+    first, second = sorted(count.values(), reverse=True)[:2]
+    if first == second:
+        return tuple(sorted(said))
+    most = max(count, key=lambda digest: count[digest])
+    return tuple(sorted(who for who, digest in said.items() if digest != most))

@@ -1,0 +1,272 @@
+"""How an endpoint joins groups: one method for all kinds of them, and what it gives."""
+
+from typing import TYPE_CHECKING, Literal, cast, overload
+
+from rostra.client import choices
+from rostra.client.agreed import AgreedMembership
+from rostra.client.agreed_talk import AgreedConversation
+from rostra.client.conversation import Conversation, RoleName, SlowName
+from rostra.client.group import Entering, Membership
+from rostra.client.groups import Where
+from rostra.client.ordered import Ordered, OrderName, StableName
+from rostra.client.session import within
+from rostra.errors import BadInput, NotAvailable
+from rostra.groups.attributes import Role, Slow
+from rostra.groups.kinds import DeliveryKind, MembershipKind
+from rostra.names import make_group
+from rostra.protocols.agreed.living import check_survive
+from rostra.protocols.agreed.requests import JoinAgreed
+from rostra.protocols.agreed.sheets import encode_member, properties_of
+from rostra.protocols.atomic.config import ordered_kind, why_not_ordered
+from rostra.protocols.atomic.requests import JoinOrdered
+
+if TYPE_CHECKING:
+    from rostra.client.me import Me
+
+
+AgreedStay = AgreedMembership | AgreedConversation | Ordered
+
+Joining = (
+    Entering[Membership]
+    | Entering[Conversation]
+    | Entering[AgreedMembership]
+    | Entering[AgreedConversation]
+    | Entering[Ordered]
+)
+
+
+class Joins:
+    """The part of `Me` that joins."""
+
+    __slots__ = ()
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: Literal["agreed"],
+        delivery: Literal["none"] = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        attributes: Where | None = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[AgreedMembership]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: Literal["agreed"],
+        delivery: Literal["fifo"],
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[AgreedConversation]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.Membership = ...,
+        delivery: Literal["atomic"],
+        order: OrderName = ...,
+        stable: StableName = ...,
+        slow: SlowName = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        attributes: Where | None = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[Ordered]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.WeakMembership = ...,
+        delivery: Literal["none"] = ...,
+        online: bool = ...,
+        meta: bytes = ...,
+        permanent: bool = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[Membership]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.WeakMembership = ...,
+        delivery: Literal["fifo"],
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        meta: bytes = ...,
+        deadline_s: float | None = ...,
+    ) -> Entering[Conversation]: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
+        membership: choices.Membership = ...,
+        delivery: choices.Delivery,
+        online: bool = ...,
+        role: RoleName = ...,
+        slow: SlowName = ...,
+        meta: bytes = ...,
+        permanent: bool = ...,
+        survive: str = ...,
+        create: bool = ...,
+        attributes: Where | None = ...,
+        order: OrderName = ...,
+        stable: StableName = ...,
+        deadline_s: float | None = ...,
+    ) -> "Joining": ...
+
+    def join(
+        self,
+        group: str,
+        scope: str = "world",
+        *,
+        membership: choices.Membership = "relaxed",
+        delivery: choices.Delivery = "none",
+        online: bool = True,
+        role: RoleName = "both",
+        slow: SlowName = "throttle",
+        meta: bytes = b"",
+        permanent: bool = False,
+        survive: str = "any",
+        create: bool = True,
+        attributes: Where | None = None,
+        order: OrderName = "hub",
+        stable: StableName = "all",
+        deadline_s: float | None = None,
+    ) -> "Joining":
+        """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
+
+        `membership` and `delivery` say what the group promises. `meta` is shown to all beside our address.
+        Without delivery: `online` is to get changes, and a copy of the list; `permanent`: only join a group
+        that is registered.
+
+        With ``delivery="fifo"``: `role` is "both", "send", "receive" or "submit". A submitter is no member:
+        it is not listed, and its cluster's server sends for it. `slow` is for members that do not keep up:
+        "throttle" makes senders wait, "expel" ends the membership, "spill" keeps messages on the disk of our
+        cluster's server, and ends the membership only if that is full.
+
+        With ``membership="agreed"``: `survive` says which side of a partition goes on: "any", "majority",
+        "primary", or a rule such as "size > 3" (`docs/protocols/agreed.md`). ``create=False`` joins only one
+        that exists, as it is. `attributes` are texts by name, seen by all members, which can be changed.
+        With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
+
+        With ``delivery="atomic"``, which has agreed membership: all messages have one order, and views their
+        places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
+        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel".
+
+        With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
+        ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
+        """
+        me = cast("Me", self)
+        choices.check(membership, delivery)
+        key = make_group(group, scope)
+        if membership == "agreed":
+            if not online or permanent:
+                raise BadInput(
+                    'membership="agreed" with online=False or permanent=True',
+                    fix="leave these two out: who is in an agreed group is told its views",
+                )
+            check_survive(survive)
+            if delivery == "atomic":
+                return self._join_ordered(
+                    JoinOrdered(
+                        *(key, MembershipKind(membership), order, stable),
+                        *("" if survive == "any" else survive, create),
+                        encode_member(meta, properties_of(attributes or {})),
+                        choices.one_of(Slow, "slow", slow),
+                    ),
+                    deadline_s,
+                )
+            join = JoinAgreed(
+                key,
+                DeliveryKind(delivery),
+                "" if survive == "any" else survive,
+                create,
+                encode_member(meta, properties_of(attributes or {})),
+                choices.one_of(Role, "role", role),
+                choices.one_of(Slow, "slow", slow),
+            )
+            if delivery == "fifo":
+
+                async def enter_both() -> AgreedConversation:
+                    talk = AgreedConversation(me, join)
+                    await within(deadline_s, me._join_agreed(talk), f"joining {key} was not confirmed")
+                    return talk
+
+                return Entering(enter_both)
+
+            async def enter_agreed() -> AgreedMembership:
+                stay = AgreedMembership(me, join)
+                await within(deadline_s, me._join_agreed(stay), f"joining {key} was not confirmed")
+                return stay
+
+            return Entering(enter_agreed)
+        if membership == "led" and permanent:
+            raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
+        if survive != "any" or not create or attributes:
+            what = f'survive, create or attributes with membership="{membership}"'
+            raise BadInput(what, fix='add membership="agreed"')
+        if delivery == "fifo":
+            if not online or permanent:
+                raise BadInput(
+                    'delivery="fifo" with online=False or permanent=True',
+                    fix="leave these two out: who is spoken to is online",
+                )
+            kind = choices.one_of(Role, "role", role), choices.one_of(Slow, "slow", slow)
+            if meta and kind[0] is Role.SUBMIT:
+                raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
+
+            async def enter_conversation() -> Conversation:
+                talk = Conversation(me, key, role=kind[0], slow=kind[1], meta=meta, led=membership == "led")
+                await within(deadline_s, me._enter(talk), f"joining {key} was not confirmed")
+                return talk
+
+            return Entering(enter_conversation)
+
+        async def enter() -> Membership:
+            joined = Membership(me, key, meta=meta, permanent=permanent, led=membership == "led")
+            await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
+            return joined
+
+        return Entering(enter)
+
+    def _join_ordered(self, join: JoinOrdered, deadline_s: float | None) -> Entering[Ordered]:
+        if join.slow is Slow.SPILL:
+            raise NotAvailable(
+                'slow="spill" is not there with delivery="atomic"', fix='use slow="throttle" or slow="expel"'
+            )
+        kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
+        if (refusal := why_not_ordered(kind)) is not None:
+            raise refusal
+
+        me = cast("Me", self)
+
+        async def enter_ordered() -> Ordered:
+            ordered = Ordered(me, join)
+            await within(deadline_s, me._join_agreed(ordered), f"joining {join.group} was not confirmed")
+            return ordered
+
+        return Entering(enter_ordered)

@@ -1,0 +1,499 @@
+"""A group with ``delivery="atomic"``, as one endpoint uses it: one order for all members.
+
+    send ──▶ Submit ══▶ agent ══▶ the order ══▶ OrderedRun, to every member
+               │                                    │
+               └── number of our message ──── ours among them: its `Receipt`
+
+Our own messages are given to us like those of others, at their place in the order. When that is, what the
+group promises of them holds (`stable`), so this is the receipt, and no other message is needed for it.
+
+    what becomes of a message                          `send` returns, or raises
+    delivered                                          Receipt(position, view)
+    it was not handed over, and will be by nobody      Rejected; GroupBlocked, if our side stands
+    we do not know: others may deliver it              InDoubt
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal
+
+from rostra.client.agreed import AgreedMembership
+from rostra.client.arenas import Loan
+from rostra.client.conversation import BLOCK_BYTES, MESSAGE_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_ITEMS_MAX
+from rostra.client.conversation import checked as checked_payload
+from rostra.client.session import within
+from rostra.client.streams import OneReader, again
+from rostra.errors import (
+    BadInput,
+    DeadlineExceeded,
+    Excluded,
+    GroupBlocked,
+    InDoubt,
+    NotMember,
+    Rejected,
+    RostraError,
+    Terminated,
+    TooLarge,
+    Unreachable,
+)
+from rostra.groups.items import AgreedItem, AtomicItem, Blocked, Message, Messages, Receipt, View
+from rostra.groups.members import Members
+from rostra.names import Endpoint, Group
+from rostra.protocols.agreed.calls import GroupTerminated
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.atomic.config import WINDOW_BYTES, WINDOW_MESSAGES
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed, OrderedRun, OrderPlaced
+from rostra.protocols.fifo import events as told
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of, payloads
+from rostra.wire import Submit
+
+if TYPE_CHECKING:
+    from rostra.client.me import Me
+
+OrderName = Literal["hub", "negotiated", "medium"]
+StableName = Literal["sent", "majority", "all", "disk"]
+
+HANDED_MESSAGES: Final = WINDOW_MESSAGES // 2
+HANDED_BYTES: Final = WINDOW_BYTES // 2
+"""What may be handed to the agent and not yet be in the order; the agent allows twice as much."""
+
+SOON_MESSAGES_MAX: Final = 1_000_000
+"""What `send_soon` takes that waits for room."""
+
+
+class _Handed:
+    """Messages that were said together, on their way."""
+
+    __slots__ = ("done", "left", "receipts", "size")
+
+    def __init__(self, count: int, size: int, done: "asyncio.Future[list[Receipt]]") -> None:
+        self.left = count  # that have no place yet
+        self.size = size  # in bytes, of all
+        self.receipts: list[Receipt] = []
+        self.done = done
+
+
+class Ordered(OneReader):
+    """This endpoint is in a group with ``delivery="atomic"``, until `leave` or the end of its ``async with``.
+
+    Iterate over it for what happens, in one order for all members: `View` and `Blocked`, and between them
+    `Message`, our own among them. There is one stream, for one reader. ``items(batch=1000)`` is the same with
+    the messages of one sender in `Messages`, which is many times cheaper.
+    """
+
+    __slots__ = (
+        *("_bodies", "_flushing", "_handed", "_handed_bytes", "_outgoing", "_placed", "_read", "_stopped"),
+        *("_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
+    )
+
+    def __init__(self, me: "Me", join: JoinOrdered) -> None:
+        super().__init__()
+        self.me = me
+        self.group: Group = join.group
+        self.join = join
+        self._views = _Views(me, join, self)
+        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan] = deque()
+        self._unread_bytes = 0
+        self._stopped = False  # the agent was told to wait
+        self._bodies: tuple[Endpoint, int, list[bytes], float, int] | None = None  # the run that is read
+        self._read = 0  # messages of it
+        self._outgoing: deque[tuple[list[bytes], _Handed]] = deque()  # for the agent
+        self._flushing = False
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._handed: deque[_Handed] = deque()  # what the agent has and has not given back to us
+        self._handed_bytes = 0
+        self._submitted = 0  # messages
+        self._placed = 0  # of those, with a place in the order
+
+    def __repr__(self) -> str:
+        return f"<{self.group}, atomic{'' if self._left is None else ', left'}>"
+
+    # Who is there
+
+    @property
+    def view(self) -> View | None:
+        """The last one that has come; the loop over our items may not have reached it yet."""
+        return self._views.view
+
+    @property
+    def blocked(self) -> Blocked | None:
+        """Since when, and why, while our side must not go on."""
+        return self._views.blocked
+
+    @property
+    def members(self) -> Members:
+        """Of the last view, in order of rank."""
+        return self._views.members
+
+    @property
+    def rank(self) -> int | None:
+        """Ours in the last view: 0 is the most senior member's."""
+        return self._views.rank
+
+    async def ready(self, *, deadline_s: float | None = None) -> "Ordered":
+        """Wait for the first view, or for the end of a standstill."""
+        await self._views.ready(deadline_s=deadline_s)
+        return self
+
+    # Speaking
+
+    async def send(self, payload: bytes, *, deadline_s: float | None = None) -> Receipt:
+        """Say this to all members, ourselves included. Returns when what the group promises of it holds."""
+        (receipt,) = await self._in_time(deadline_s, self._say([checked_payload(payload)]))
+        return receipt
+
+    def send_soon(self, payload: bytes) -> Awaitable[Receipt]:
+        """The same without waiting: await the result for the receipt, or its error, whenever you like."""
+        self._check_may_send()
+        if len(self._outgoing) >= SOON_MESSAGES_MAX:
+            raise TooLarge(
+                f"{SOON_MESSAGES_MAX} messages for {self.group} wait already", fix="await some receipts first"
+            )
+        return _First(self._say([checked_payload(payload)]))
+
+    async def send_many(self, payloads: Iterable[bytes], *, deadline_s: float | None = None) -> list[Receipt]:
+        """Say all of these, in order, without waiting for each. Much cheaper than one by one."""
+        return await self._in_time(deadline_s, self._say_many(payloads))
+
+    async def _say_many(self, payloads: Iterable[bytes]) -> list[Receipt]:
+        self._check_may_send()
+        said: deque[asyncio.Future[list[Receipt]]] = deque()
+        receipts: list[Receipt] = []
+        rest = iter(payloads)
+        try:
+            for first in rest:
+                most = max(1, min(BLOCK_BYTES // (len(first) + 3), HANDED_MESSAGES // 8))
+                chunk = [checked_payload(each) for each in (first, *islice(rest, most - 1))]
+                for block in _blocks(chunk):
+                    said.append(self._say(block))
+                while said and (said[0].done() or len(self._outgoing) > 1):
+                    receipts += await said.popleft()
+                if not self.me._connection.is_writable:
+                    await self.me._connection.writable()
+            while said:
+                receipts += await said.popleft()
+        finally:
+            for each in said:
+                each.cancel()
+        return receipts
+
+    def _say(self, chunk: list[bytes]) -> "asyncio.Future[list[Receipt]]":
+        self._check_may_send()
+        loop = asyncio.get_running_loop()
+        handed = _Handed(len(chunk), sum(map(len, chunk)), loop.create_future())
+        self._outgoing.append((chunk, handed))
+        if self._flushing:
+            pass
+        elif not self._handed:
+            self._flush()  # nothing else is on its way: at once
+        else:
+            # What is said in one tick leaves as one block.
+            self._flushing = True
+            loop.call_soon(self._flush)
+        return handed.done
+
+    def _flush(self) -> None:
+        """To the agent, as far as there is room, and our side goes on."""
+        self._flushing = False
+        if self._ended is not None or self.me._connection.ended is not None:
+            return
+        if self._views.view is None or self._views.blocked is not None:
+            return
+        chunk: list[bytes] = []
+        size = 0
+        while self._outgoing:
+            messages, handed = self._outgoing[0]
+            if self._handed and (
+                self._submitted + len(messages) - self._placed > HANDED_MESSAGES
+                or self._handed_bytes + handed.size > HANDED_BYTES
+            ):
+                break
+            self._outgoing.popleft()
+            if handed.done.cancelled():
+                continue
+            if chunk and size + handed.size > BLOCK_BYTES:
+                self._submit(chunk)
+                chunk, size = [], 0
+            self._handed.append(handed)
+            self._handed_bytes += handed.size
+            self._submitted += len(messages)
+            chunk += messages
+            size += handed.size
+        if chunk:
+            self._submit(chunk)
+
+    def _submit(self, chunk: Sequence[bytes]) -> None:
+        self.me._connection.say(Submit(self.me._number, self.group, len(chunk), block_of(chunk), time.time()))
+
+    def _check_may_send(self) -> None:
+        if self._left is not None:
+            raise again(self._left)
+        if self._ended is not None:
+            raise again(self._ended)
+        self.me._check_open()
+
+    async def _in_time(self, deadline_s: float | None, doing: "Awaitable[list[Receipt]]") -> list[Receipt]:
+        async def wait() -> list[Receipt]:
+            return await doing
+
+        try:
+            return await within(deadline_s, wait(), f"{self.group} did not order it")
+        except DeadlineExceeded:
+            if self.blocked is not None:
+                raise GroupBlocked(
+                    f"{self.group} is blocked at {self.me.endpoint}: {self.blocked.because}",
+                    fix="wait for the next View, or allow more time",
+                ) from None
+            raise InDoubt(
+                f"a message of {self.me.endpoint} had no place in {self.group} within {deadline_s:g} s:"
+                " it may have one yet",
+                fix="look for it among the messages, or allow more time",
+            ) from None
+
+    # Listening
+
+    def __aiter__(self) -> "OrderedItems":
+        return self.items()
+
+    def items(self, *, batch: int = 0) -> "OrderedItems":
+        """What happens, in order. With `batch`, messages that came together are handed out together, up to so
+        many of one sender at once, as `Messages`."""
+        if batch < 0:
+            raise BadInput(f"batch={batch}", fix="a positive number, or 0 for messages one by one")
+        return OrderedItems(self, batch)
+
+    async def _next(self, batch: int) -> AtomicItem | Messages:
+        if self._bodies is None:
+            if not self._unread:
+                await self._until_some(self._unread, self.me)
+            item = self._unread.popleft()
+            if isinstance(item, Loan):
+                self._unread_bytes -= item.size
+                sender, first, at, place = item.sender, item.first, item.at, item.position
+                bodies = item.read()
+            elif isinstance(item, tuple):
+                sender, run, place = item
+                self._unread_bytes -= len(run.block)
+                first, at, bodies = run.first, run.at, payloads(run)
+            else:
+                assert isinstance(item, View | Blocked), "such groups are not split or merged"
+                return item
+            if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
+                self._say_reading(True)
+            if batch >= len(bodies):
+                return Messages(sender, first, bodies, at, place)
+            self._bodies = (sender, first, bodies, at, place)
+            self._read = 0
+        sender, first, bodies, at, place = self._bodies
+        begin = self._read
+        self._read = end = min(begin + (batch or 1), len(bodies))
+        if end == len(bodies):
+            self._bodies = None
+        if batch:
+            return Messages(sender, first + begin, bodies[begin:end], at, place + begin)
+        return Message(sender, bodies[begin], first + begin, at, place + begin)
+
+    def _say_reading(self, more: bool) -> None:
+        self._stopped = not more
+        self.me._say_reading(self.group, more)
+
+    # Leaving
+
+    async def leave(self, *, deadline_s: float | None = None) -> None:
+        """Leave the group, after our messages that are on their way have their places: the others agree on a
+        view without us, which has its place in the order too."""
+        if self._left is not None:
+            raise again(self._left)
+        await within(deadline_s, self._part(), f"leaving {self.group} was not confirmed")
+
+    async def _part(self) -> None:
+        me, group = self.me, self.group
+        self._flush()
+        if self._ended is None and self._handed:
+            with contextlib.suppress(RostraError, asyncio.CancelledError):
+                await asyncio.shield(self._handed[-1].done)
+        self._left = NotMember(f"{me.endpoint} has left {group} already", fix="join it again")
+        self._wake()
+        if not me.is_open or me._agreed.get(group) is not self:
+            me._forget_agreed(self)
+            self._settle(0, "it left the group")
+            return
+        try:
+            await me._connection.settle(me._post(LeaveOrdered(group)))
+        finally:
+            me._forget_agreed(self)
+            self.end(None)
+
+    async def close(self) -> None:
+        """Leave, if we have not; to be gone already is as good."""
+        if self._left is None and self._ended is None and not self.me.is_closed:
+            with contextlib.suppress(Unreachable, NotMember):
+                await self.leave()
+
+    # From the endpoint
+
+    def hear(self, item: told.Item | Loan) -> None:
+        """The agent says this about the group."""
+        if type(item) is OrderedRun:
+            run = item.run
+            self._keep((item.stream, run, item.position), len(run.block))
+            if item.stream == self.me.endpoint:
+                self._has_place(run.first, run.count, item.position, self._view_number)
+            return
+        if type(item) is Loan:
+            self._keep(item, item.size)
+            if item.sender == self.me.endpoint:
+                self._has_place(item.first, item.count, item.position, self._view_number)
+            return
+        match item:
+            case OrderPlaced(first, count, position, view):
+                self._has_place(first, count, position, view)
+            case MemberView() | MemberBlocked():
+                self._views.hear(item)
+                self._flush()
+            case OrderClosed(reject_from, cause):
+                self._settle(reject_from, cause)
+                if self._left is None:
+                    self.me._forget_agreed(self)
+                    what = f"{self.group} went on without {self.me.endpoint}: {cause}"
+                    self.end(Excluded(what, fix="join it again"))
+            case GroupTerminated(because):
+                self.me._forget_agreed(self)
+                self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
+
+    @property
+    def _view_number(self) -> int:
+        view = self._views.view
+        return 0 if view is None else view.number
+
+    def _has_place(self, first: int, count: int, position: int, view: int) -> None:
+        """These of our messages are in the order; perhaps we know that already."""
+        skipped = self._placed + 1 - first
+        if skipped >= count:
+            return
+        if skipped > 0:
+            position, count = position + skipped, count - skipped
+        self._placed += count
+        while count and self._handed:
+            handed = self._handed[0]
+            some = min(count, handed.left)
+            handed.receipts += [Receipt(position + nth, view) for nth in range(some)]
+            handed.left -= some
+            position, count = position + some, count - some
+            if not handed.left:
+                self._handed.popleft()
+                self._handed_bytes -= handed.size
+                if not handed.done.done():
+                    handed.done.set_result(handed.receipts)
+        if self._outgoing and not self._flushing:
+            self._flush()
+
+    def _settle(self, reject_from: int, cause: str) -> None:
+        """No more receipts will come. Our messages from this number on are nobody's; those before may be."""
+        number = self._placed
+        doubt = InDoubt(
+            f"a message of {self.me.endpoint} in {self.group} may be delivered, or not: {cause}",
+            fix="join again, and look whether it was",
+        )
+        handed, outgoing = self._handed, self._outgoing
+        self._outgoing = deque()
+        self._start_over()
+        for each in handed:
+            number += each.left
+            surely_not = not each.receipts and number - each.left + 1 >= reject_from > 0
+            _fail(each, self._rejected(cause) if surely_not else again(doubt))
+        for _, each in outgoing:
+            _fail(each, self._rejected(cause))
+
+    def _rejected(self, cause: str) -> Rejected:
+        what = f"a message of {self.me.endpoint} is not delivered in {self.group}: {cause}"
+        return Rejected(what, fix="join again, and send it again", cause=cause)
+
+    def _keep(self, messages: tuple[Endpoint, Run, int] | Loan, size: int) -> None:
+        self._unread.append(messages)
+        self._unread_bytes += size
+        if not self._stopped and (
+            self._unread_bytes > UNREAD_BYTES_MAX or len(self._unread) > UNREAD_ITEMS_MAX
+        ):
+            self._say_reading(False)
+        self._wake()
+
+    def lose(self) -> None:
+        """The agent is gone: as far as the group knows, we have crashed."""
+        self._settle(0, "the agent is lost")
+        self._stopped = False
+        self._views.lose()
+
+    def end(self, reason: RostraError | None) -> None:
+        """For good."""
+        self._settle(0, "it left the group" if reason is None else reason.what)
+        if reason is None:
+            self._left = self._left or NotMember(f"{self.group} was left", fix="join it again")
+        elif self._ended is None:
+            self._ended = reason
+        self._views.end(reason)
+        self._wake()
+
+
+class _Views(AgreedMembership):
+    """Views and standstills, which are put where the messages are."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, me: "Me", join: JoinOrdered, items: Ordered) -> None:
+        super().__init__(me, join)
+        self._items = items
+
+    def _put(self, item: AgreedItem) -> None:
+        self._items._unread.append(item)
+        self._items._wake()
+
+
+class OrderedItems:
+    """What happens in a group, one item after the other. A reader that stops, or is cancelled, misses
+    nothing: the next one goes on where it was."""
+
+    __slots__ = ("_batch", "_group")
+
+    def __init__(self, group: Ordered, batch: int) -> None:
+        self._group, self._batch = group, batch
+
+    def __aiter__(self) -> "OrderedItems":
+        return self
+
+    async def __anext__(self) -> AtomicItem | Messages:
+        return await self._group._next(self._batch)
+
+
+class _First(Awaitable[Receipt]):
+    """The only receipt of several."""
+
+    __slots__ = ("_receipts",)
+
+    def __init__(self, receipts: "asyncio.Future[list[Receipt]]") -> None:
+        self._receipts = receipts
+
+    def __await__(self):  # type: ignore[no-untyped-def]  # as the future's
+        receipts = yield from self._receipts.__await__()
+        return receipts[0]
+
+
+def _fail(handed: _Handed, error: RostraError) -> None:
+    if not handed.done.done():
+        handed.done.set_exception(error)
+        handed.done.exception()  # read once: asyncio would log it if nobody waits for it
+
+
+def _blocks(chunk: list[bytes]) -> Iterable[list[bytes]]:
+    """The same messages, no more at once than fit a frame; mostly all of them."""
+    if len(chunk) == 1 or sum(map(len, chunk)) + 5 * len(chunk) <= MESSAGE_BYTES_MAX:
+        return (chunk,)
+    half = len(chunk) // 2
+    return (*_blocks(chunk[:half]), *_blocks(chunk[half:]))

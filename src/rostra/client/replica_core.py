@@ -1,0 +1,242 @@
+"""One replica of a replicated object: what it does with what it is delivered. No IO in here.
+
+    views, messages ──▶ ReplicaCore ──▶ SendInOrder       state for those who joined, digests
+    in the one order                ──▶ CommandAnswered   an outcome of a command of ours
+                                    ──▶ ReplicaDiverged   whose digest differs
+                                    ──▶ StateLost         nobody is left who had the state
+
+**State for a joiner.** All replicas know from the order who has the state and who still needs it: who joins
+needs it. The most senior of those who have it sends it, as it is at that view; all who need it take it, and
+then apply what came after. If the sender leaves before it is done, the next most senior one begins anew.
+Where all members came with the first view, the most senior one's own object is the state.
+
+Positions begin anew when a group does. A replica counts on from where it was, so that no number is used
+twice.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.client.commands import (
+    CommandAsked,
+    CommandLog,
+    CommandOutcome,
+    OrderBarrier,
+    Signature,
+    StateDigest,
+    StatePart,
+    decode_command,
+    differing,
+    encode_command,
+)
+from rostra.groups.items import View
+from rostra.names import Endpoint
+
+PART_BYTES: Final = 256 << 10
+"""Of a state that is sent to a joiner, in one message."""
+
+STATE_BYTES_MAX: Final = 4 << 30
+LATER_MAX: Final = 1_000_000
+"""Messages that a joiner keeps until it has the state they belong to."""
+
+CHECKPOINTS_KEPT: Final = 4
+
+
+class SendInOrder(Struct, frozen=True):
+    payloads: tuple[bytes, ...]
+
+
+class CommandAnswered(Struct, frozen=True):
+    number: int
+    outcome: CommandOutcome
+
+
+class ReplicaDiverged(Struct, frozen=True):
+    """After so many commands these replicas had another state than most; or all, if there is no most. A
+    command used more than the object and its arguments, or the replicas are of different versions."""
+
+    commands: int
+    endpoints: tuple[Endpoint, ...]
+
+
+class StateLost(Struct, frozen=True):
+    why: str
+
+
+ReplicaAct = SendInOrder | CommandAnswered | ReplicaDiverged | StateLost
+
+
+class ReplicaCore:
+    def __init__(self, log: CommandLog, session: bytes) -> None:
+        self.log = log
+        self.session = session
+        self.me: Endpoint | None = None  # as of the last view
+        self.ignored = 0  # messages that no replica sent
+        self._number = 0  # of the last view
+        self._members: tuple[Endpoint, ...] = ()
+        self._needs: dict[Endpoint, int] = {}  # who has no state yet: the view with which it joined
+        self._donor: Endpoint | None = None
+        self._parts: dict[Endpoint, list[bytes]] = {}  # of the state, by sender
+        self._later: list[View | tuple[Endpoint, int, bytes]] = []  # since we joined, until we have the state
+        self._said: dict[int, dict[Endpoint, bytes]] = {}  # digests, by checkpoint
+
+    @property
+    def has_state(self) -> bool:
+        return self.me is not None and self.me not in self._needs
+
+    # What is delivered
+
+    def viewed(self, me: Endpoint, view: View) -> list[ReplicaAct]:
+        acts: list[ReplicaAct] = []
+        members = tuple([each.endpoint for each in view.members])
+        if me == self.me and view.number == self._number:
+            return acts  # a standstill is over
+        came = me != self.me or me in view.joined
+        self._number = view.number
+        if came:
+            self._come(me)
+        joined = [each for each in members if each in view.joined or (came and each == me)]
+        self._members = members
+        self._needs = {each: number for each, number in self._needs.items() if each in members}
+        self._needs.update(dict.fromkeys(joined, view.number))
+        if len(joined) == len(members):
+            del self._needs[members[0]]  # it is the first: its object is the state
+            if self.has_state:
+                self.log.base, self.log.view = self.log.position, 0
+        donor = next((each for each in members if each not in self._needs), None)
+        if donor is None:
+            return [StateLost("every member that had the state is gone")]
+        if donor != self._donor:
+            self._donor, joined = donor, list(self._needs)
+        if not self.has_state:
+            self._keep(view, acts)
+            return acts
+        self._view(view)
+        if donor == me and joined:
+            acts.append(SendInOrder(self._pieces(view.number)))
+        self._compare(acts)
+        return acts
+
+    def delivered(self, sender: Endpoint, position: int, body: bytes) -> list[ReplicaAct]:
+        acts: list[ReplicaAct] = []
+        if self.has_state:
+            self._one(sender, position, body, acts)
+        else:
+            command = decode_command(body)
+            if isinstance(command, StatePart):
+                self._part(sender, command, acts)
+            else:
+                self._keep((sender, position, body), acts)
+        return acts
+
+    def barrier(self) -> bytes:
+        return encode_command(OrderBarrier())
+
+    def place(self, position: int) -> int:
+        """A position of the group, as this replica counts them."""
+        return self.log.base + position
+
+    def left(self) -> None:
+        """We are in no group; the next view is that of a joiner."""
+        self.me = None
+
+    def _come(self, me: Endpoint) -> None:
+        """We are new to the group, if not for the first time."""
+        self.me = me
+        self._needs, self._donor = {}, None
+        self._parts, self._later = {}, []
+        self._said = {}
+
+    def _view(self, view: View) -> None:
+        if view.number > self.log.view:
+            self.log.view = view.number
+            self.log.object.viewed(tuple([each.endpoint for each in view.members]))
+
+    def _one(self, sender: Endpoint, position: int, body: bytes, acts: list[ReplicaAct]) -> None:
+        command = decode_command(body)
+        place = self.log.base + position
+        if not isinstance(command, CommandAsked):
+            self.log.passed(place)
+            self._other(sender, command, acts)
+            return
+        before = self.log.commands
+        outcome = self.log.apply(place, command)
+        if command.session == self.session and outcome is not None:
+            acts.append(CommandAnswered(command.number, outcome))
+        if self.log.commands != before and self.log.is_checkpoint:
+            acts.append(SendInOrder((encode_command(self.log.digest()),)))
+
+    def _other(self, sender: Endpoint, command: object, acts: list[ReplicaAct]) -> None:
+        match command:
+            case StateDigest(commands, digest):
+                self._digest(sender, commands, digest, acts)
+            case StatePart(view, _, True) if sender not in self._needs:
+                self._needs = {each: number for each, number in self._needs.items() if number > view}
+            case OrderBarrier() | StatePart():
+                pass
+            case None:
+                self.ignored += 1
+
+    # State for those who joined
+
+    def _pieces(self, view: int) -> tuple[bytes, ...]:
+        data = self.log.snapshot()
+        pieces = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
+        last = len(pieces) - 1
+        return tuple([encode_command(StatePart(view, n, n == last, each)) for n, each in enumerate(pieces)])
+
+    def _part(self, sender: Endpoint, part: StatePart, acts: list[ReplicaAct]) -> None:
+        assert self.me is not None
+        if sender not in self._members or part.view < self._needs[self.me]:
+            return  # of one that is gone, or older than we are
+        parts = self._parts.setdefault(sender, [])
+        if part.nth == 0:
+            parts.clear()
+        if part.nth != len(parts) or part.nth * PART_BYTES > STATE_BYTES_MAX:
+            return
+        parts.append(part.data)
+        if not part.is_last:
+            return
+        try:
+            self.log.restore(b"".join(parts))
+        except Exception as error:  # a class may read its state in its own way
+            acts.append(StateLost(f"{sender} sent a state that cannot be read: {error!r}"))
+            return
+        self._parts = {}
+        self._needs = {each: number for each, number in self._needs.items() if number > part.view}
+        later, self._later = self._later, []
+        for item in later:
+            if isinstance(item, View):
+                if item.number > self.log.view:
+                    self._view(item)
+            elif self.place(item[1]) > self.log.position:
+                self._one(*item, acts)
+
+    def _keep(self, item: View | tuple[Endpoint, int, bytes], acts: list[ReplicaAct]) -> None:
+        self._later.append(item)
+        if len(self._later) > LATER_MAX:
+            acts.append(StateLost(f"the state did not come within {LATER_MAX} messages"))
+
+    # Digests
+
+    def _digest(self, sender: Endpoint, commands: int, digest: bytes, acts: list[ReplicaAct]) -> None:
+        self._said.setdefault(commands, {})[sender] = digest
+        self._compare(acts)
+
+    def _compare(self, acts: list[ReplicaAct]) -> None:
+        """As soon as all have said theirs, or most have and the next is under way."""
+        expected = {each for each in self._members if each not in self._needs}
+        for commands in sorted(self._said):
+            said = self._said[commands]
+            if expected <= said.keys() or len(self._said) > CHECKPOINTS_KEPT:
+                del self._said[commands]
+                if who := differing(said):
+                    acts.append(ReplicaDiverged(commands, who))
+
+
+def new_core(
+    object_: object, signatures: Mapping[str, Signature], session: bytes, checkpoint_every: int
+) -> ReplicaCore:
+    return ReplicaCore(CommandLog(object_, signatures, checkpoint_every=checkpoint_every), session)

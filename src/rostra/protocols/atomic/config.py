@@ -1,0 +1,59 @@
+"""What can be chosen for a group with ``delivery="atomic"``, and the bounds of its stations."""
+
+from typing import Final
+
+from rostra.errors import BadInput, NotAvailable, RostraError
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
+
+ORDERS: Final = ("hub", "negotiated", "medium")
+STABLES: Final = ("sent", "majority", "all", "disk")
+
+DEFAULT_ORDER: Final = "hub"
+DEFAULT_STABLE: Final = "all"
+
+WINDOW_MESSAGES: Final = 65_536
+WINDOW_BYTES: Final = 16 << 20
+"""What one member may have handed over that is not ordered yet. Raising these: more memory for each sender,
+and senders that are slowed down later. The library keeps to half of it."""
+
+BACKLOG_BYTES: Final = 8 << 20
+"""What may wait at an agent for a member that does not read, before nothing more is ordered (`throttle`), or
+before it is expelled (`expel`)."""
+
+
+def ordered_kind(
+    membership: MembershipKind, order: str = "", stable: str = "", survive: str = ""
+) -> GroupKind:
+    """The kind of a group, with its defaults written out."""
+    return GroupKind(
+        membership,
+        DeliveryKind.ATOMIC,
+        order=order or DEFAULT_ORDER,
+        stable=stable or DEFAULT_STABLE,
+        survive=survive,
+    )
+
+
+def why_not_ordered(kind: GroupKind) -> RostraError | None:
+    """Why this version has no such group."""
+    for setting, value, words in (("order", kind.order, ORDERS), ("stable", kind.stable, STABLES)):
+        if value not in words:
+            return BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
+    if kind.membership is not MembershipKind.AGREED:
+        return NotAvailable(
+            f'delivery="atomic" with membership="{kind.membership.value}" comes with a later version',
+            fix='add membership="agreed"',
+        )
+    if kind.order != "hub":
+        return NotAvailable(
+            f"order={kind.order!r} comes with a later version", fix='leave it out: "hub" is the default'
+        )
+    if kind.stable == "disk":
+        return NotAvailable('stable="disk" comes with a later version', fix='use stable="all"')
+    if kind.stable == "majority" and kind.survive != "majority":
+        return BadInput(
+            f'stable="majority" with survive={kind.survive or "any"!r}: the side that goes on might not have'
+            " what a majority had",
+            fix='add survive="majority", or use stable="all"',
+        )
+    return None

@@ -1,0 +1,214 @@
+"""The members of one host in one group whose messages have one order: what each of them is given, and when.
+
+    order ── runs, views, standstills ──▶ ┌─────────┐ ── reads ──▶ program      one item for all who read
+                                          │ Gallery │ ── does not read ──▶ waits ──▶ program, later
+    program ── OrderSubmitted ──────────▶ └─────────┘ ── numbered by its sender ──▶ order
+
+A **station** takes part in the order for all members of its host (A-011); the **gallery** is its half towards
+them. Whatever is given to one is given to all, in the same order; members differ only in how far they have
+read.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.core.effects import Effect, Ignored
+from rostra.groups.attributes import Slow
+from rostra.names import Endpoint, Group
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.atomic.config import BACKLOG_BYTES, WINDOW_BYTES, WINDOW_MESSAGES
+from rostra.protocols.atomic.events import DeliverAll, OrderSubmitted
+from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
+from rostra.protocols.fifo.events import Deliver, Item
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import is_sound
+
+ITEM_BYTES: Final = 64
+"""What an item counts as that waits, beside its block."""
+
+
+class ShownView(Struct, frozen=True):
+    """A view with a place in the order, whole; and how it came from the one before it."""
+
+    number: int
+    revision: int
+    pid: str
+    members: tuple[tuple[Endpoint, bytes], ...]  # in order of rank
+    fence: int | None = None
+    joined: tuple[Endpoint, ...] = ()
+    left: tuple[Endpoint, ...] = ()
+    failed: tuple[Endpoint, ...] = ()
+    parts: tuple[tuple[Endpoint, ...], ...] = ()
+
+    def item(self, *, whole: bool) -> MemberView:
+        new = frozenset(self.joined)
+        return MemberView(
+            self.number,
+            self.revision,
+            self.pid,
+            self.members if whole else None,
+            tuple([each for each in self.members if each[0] in new]),
+            self.left,
+            self.failed,
+            self.fence,
+            self.parts,
+        )
+
+    @property
+    def endpoints(self) -> frozenset[Endpoint]:
+        return frozenset([endpoint for endpoint, _ in self.members])
+
+
+class GalleryMember:
+    """One member of this host."""
+
+    __slots__ = ("bytes", "handed", "is_paused", "knows", "me", "placed", "slow", "waiting", "waiting_bytes")
+
+    def __init__(self, me: Endpoint, slow: Slow) -> None:
+        self.me = me
+        self.slow = slow
+        self.knows = False  # it was given the view that it came with
+        self.is_paused = False  # its program does not read
+        self.waiting: deque[Item] = deque()  # what it was not given yet
+        self.waiting_bytes = 0
+        self.handed = 0  # messages that it handed over
+        self.placed = 0  # of those, in the order
+        self.bytes = 0  # of those that are not
+
+    @property
+    def is_full(self) -> bool:
+        return self.waiting_bytes > BACKLOG_BYTES
+
+
+class Gallery:
+    """All members of one host in one group."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.members: dict[Endpoint, GalleryMember] = {}
+        self.view: ShownView | None = None  # the last that has its place
+        self.blocked = ""  # why they are given nothing
+        self._reading: tuple[Endpoint, ...] | None = None  # who is given everything at once; None: find out
+        self._apart: tuple[GalleryMember, ...] = ()  # who are not
+
+    @property
+    def is_full(self) -> bool:
+        """Does a member that must not be left behind not read?"""
+        return any(each.is_full and each.slow is not Slow.EXPEL for each in self._apart)
+
+    @property
+    def expelled(self) -> list[Endpoint]:
+        """Members that read so slowly that the group goes on without them."""
+        return [each.me for each in self._apart if each.is_full and each.slow is Slow.EXPEL]
+
+    # Who is here
+
+    def enter(self, me: Endpoint, slow: Slow) -> None:
+        """It is a member, and waits for the view that it comes with."""
+        if me not in self.members:
+            self.members[me] = GalleryMember(me, slow)
+            self._reading = None
+
+    def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:
+        """It is no member any more; nobody will deliver messages of it from number `sent` on."""
+        if self.members.pop(me, None) is not None:
+            self._reading = None
+            out.append(Deliver(me, self.group, OrderClosed(sent, cause)))
+
+    # What it says
+
+    def submitted(self, event: OrderSubmitted) -> Run | Ignored:
+        """The run, with its sender's numbers; or why not."""
+        member = self.members.get(event.endpoint)
+        if member is None or not member.knows:
+            return Ignored("OrderSubmitted", "not in the group")
+        run = Run(member.handed + 1, event.count, event.block, event.at)
+        if not is_sound(run):
+            return Ignored("OrderSubmitted", "not a block of messages")
+        if member.handed + event.count - member.placed > WINDOW_MESSAGES or member.bytes > WINDOW_BYTES:
+            return Ignored("OrderSubmitted", "more than it may")
+        member.handed += event.count
+        member.bytes += len(event.block)
+        return run
+
+    # What they are given
+
+    def give_run(self, sender: Endpoint, run: Run, position: int, out: list[Effect]) -> None:
+        item = OrderedRun(sender, run, position)
+        reading = self._reading
+        if reading is None:
+            reading = self._readers()
+        if reading:
+            out.append(DeliverAll(reading, self.group, item))
+        for each in self._apart:
+            self._wait(each, item, len(run.block))
+        member = self.members.get(sender)
+        if member is not None:
+            member.placed = run.end - 1
+            member.bytes -= len(run.block)
+            if member.is_paused:
+                number = 0 if self.view is None else self.view.number
+                out.append(Deliver(sender, self.group, OrderPlaced(run.first, run.count, position, number)))
+
+    def give_view(self, view: ShownView, out: list[Effect]) -> None:
+        """To those who are in it; whole to those who have none yet."""
+        self.view = view
+        inside = view.endpoints
+        for whole in (False, True):
+            some = [each for each in self.members.values() if each.me in inside and each.knows is not whole]
+            self._give(sorted(some, key=_name), view.item(whole=whole), out)
+        for each in self.members.values():
+            if each.me in inside and not each.knows:
+                each.knows = True
+                self._reading = None
+
+    def show_again(self, out: list[Effect]) -> None:
+        """A standstill is over: the view that they had."""
+        if self.view is not None:
+            those = [each for each in self.members.values() if each.knows]
+            self._give(sorted(those, key=_name), self.view.item(whole=True), out)
+
+    def give_blocked(self, why: str, out: list[Effect]) -> None:
+        those = [each for each in self.members.values() if each.knows]
+        self._give(sorted(those, key=_name), MemberBlocked(why), out)
+
+    def _give(self, those: Iterable[GalleryMember], item: Item, out: list[Effect]) -> None:
+        reading = []
+        for each in those:
+            if each.is_paused or each.waiting:
+                self._wait(each, item, 0)
+            else:
+                reading.append(each.me)
+        if reading:
+            out.append(DeliverAll(tuple(reading), self.group, item))
+
+    def _wait(self, member: GalleryMember, item: Item, size: int) -> None:
+        member.waiting.append(item)
+        member.waiting_bytes += size + ITEM_BYTES
+
+    def _readers(self) -> tuple[Endpoint, ...]:
+        here = sorted([each for each in self.members.values() if each.knows], key=_name)
+        self._apart = tuple([each for each in here if each.is_paused])
+        self._reading = tuple([each.me for each in here if not each.is_paused])
+        return self._reading
+
+    # How far they have read
+
+    def reads(self, me: Endpoint, reads: bool, out: list[Effect]) -> None:
+        member = self.members.get(me)
+        if member is None or member.is_paused is not reads:
+            return
+        member.is_paused = not reads
+        if reads:
+            out += [Deliver(me, self.group, item) for item in member.waiting]
+            member.waiting.clear()
+            member.waiting_bytes = 0
+        self._reading = None
+        self._readers()
+
+
+def _name(member: GalleryMember) -> Endpoint:
+    return member.me

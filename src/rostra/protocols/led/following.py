@@ -1,0 +1,119 @@
+"""Lists of led groups that programs of this host are told whenever they change: watchers and online members.
+
+    watcher, online member ──▶ LedFollows ── the next list after this one? ──▶ the leader
+                           ◀── Absolute ◀──┘ ◀── ListTold, when it changed, or after `follow_s`
+
+One question to the leader is open for each group that is followed, for all its followers on this host.
+"""
+
+from typing import TYPE_CHECKING
+
+from rostra.core.effects import SetTimer, Tell
+from rostra.groups.kinds import LED, LED_FIFO
+from rostra.groups.members import Member
+from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
+from rostra.protocols.led.stays import LedFollow, listed
+from rostra.protocols.relaxed.local_state import LocalGroup
+from rostra.protocols.relaxed.requests import Absolute
+
+if TYPE_CHECKING:
+    from rostra.protocols.led.agent import LedAgent
+
+AGAIN = "again"
+
+
+class LedFollows:
+    """Of one agent's service, which calls this."""
+
+    def __init__(self, agent: "LedAgent") -> None:
+        self.groups: dict[Group, LedFollow] = {}
+        self._agent = agent
+
+    def follow(self, group: Group, told: tuple[Endpoint, ...], found: Member | None = None) -> None:
+        follow = self.groups.setdefault(group, LedFollow())
+        if found is not None:
+            follow.signpost, follow.group_kind = host_of(found.endpoint), found.kind or LED
+        if told and follow.members is not None:
+            self._agent.out.append(Tell(told, Absolute(group, follow.members)))
+        self.ask(group, follow)
+
+    def _followers(self, group: Group) -> tuple[Endpoint, ...]:
+        table, known = self._agent.directory.groups.get(group), self._agent.sets.get(group)
+        watchers = (
+            [] if table is None else [each for each in table.followers() if not is_speaker(table, each)]
+        )
+        online = () if known is None else [me for me, stay in known.members.items() if stay.online]
+        return tuple(sorted({*watchers, *online}))
+
+    def ask(self, group: Group, follow: LedFollow) -> None:
+        if follow.query is not None:
+            return
+
+        def hear(result: ListResult) -> None:
+            if self.groups.get(group) is follow:
+                self._follow_told(group, follow, result)
+
+        follow.query = 0  # while we ask: the answer may come at once
+        query = ListQuery(group, hear, follow.known, follow.signpost, expected=follow.signpost is not None)
+        number = self._agent.ask(query)
+        if follow.query == 0:
+            follow.query = number
+
+    def _follow_told(self, group: Group, follow: LedFollow, result: ListResult) -> None:
+        follow.query = None
+        followers = self._followers(group)
+        if not followers:
+            self.end(group)
+            return
+        if result.ending is QueryEnding.UNAVAILABLE:
+            follow.known = None
+            self._ask_later(group)
+            return
+        follow.known = None
+        if result.ending is QueryEnding.LIST:
+            assert result.leader is not None, "a list of no leader"
+            follow.known = (result.leader, result.life, result.version)
+        if result.entries is not None or result.ending is QueryEnding.NONE:
+            members = listed(result.entries or (), follow.group_kind)
+            if members != follow.members:
+                follow.members = members
+                self._agent.out.append(Tell(followers, Absolute(group, members)))
+        if result.ending is QueryEnding.NONE:
+            self.end(group)
+        else:
+            self.ask(group, follow)
+
+    def doubt(self, group: Group, host: Domain | None) -> None:
+        """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
+        follow = self.groups[group]
+        if host is None or (follow.known is not None and follow.known[0] == host):
+            follow.known = None
+            if host is None or follow.signpost == host:
+                follow.signpost = None
+            if follow.query:
+                number, follow.query = follow.query, None
+                self._agent.with_(lambda out: self._agent.queries.give_up(number, out))
+            self._ask_later(group)
+
+    def doubt_all(self) -> None:
+        """A domain is out of reach: programs have dropped some members by themselves."""
+        for group in list(self.groups):
+            self.groups[group].members = None
+            self.doubt(group, None)
+
+    def _ask_later(self, group: Group) -> None:
+        timer = ("led", AGAIN, group.name, group.scope)
+        self._agent.out.append(SetTimer(timer, self._agent.config.assert_s))
+
+    def end(self, group: Group) -> None:
+        follow = self.groups.pop(group)
+        if follow.query:
+            number = follow.query
+            self._agent.with_(lambda out: self._agent.queries.give_up(number, out))
+
+
+def is_speaker(table: LocalGroup, endpoint: Endpoint) -> bool:
+    """Members that speak follow the directory: their streams hang on it."""
+    member = table.members.get(endpoint)
+    return member is not None and member.kind == LED_FIFO
