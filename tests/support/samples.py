@@ -401,6 +401,8 @@ SPEECH: list[Any] = [
     speech.SubmitReply(ANN, 2, 7),
 ]
 
+from support.amp_samples import AMP_FRAMES  # noqa: E402
+
 BY_TABLE: dict[str, list[Any]] = {
     "packet": PACKETS,
     "message": MESSAGES,
@@ -409,7 +411,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "speech": SPEECH,
+    "speech": [*SPEECH, *AMP_FRAMES],
     "attributes": [member.attributes for member in MEMBERS if member.attributes is not None],
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

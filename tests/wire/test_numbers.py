@@ -9,6 +9,7 @@ from support import samples
 from rostra.groups.attributes import Attributes
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
+from rostra.protocols.atomic.frames import AmpFrame
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import SeatMessage
 from rostra.protocols.fifo.events import Item as GroupItem
@@ -31,7 +32,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "program frame": (ProgramFrame,),
     "item": (ProgramItem,),
     "group item": (GroupItem,),
-    "speech": (DataMessage,),
+    "speech": (DataMessage, AmpFrame),
     "attributes": (Attributes,),
 }
 

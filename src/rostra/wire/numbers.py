@@ -13,6 +13,7 @@ from rostra.groups.attributes import AnyAttributes
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
 from rostra.protocols.agreed.messages import AnySetMessage
+from rostra.protocols.atomic.frames import AnyAmpFrame
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import Speech
@@ -49,7 +50,7 @@ ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
 """Items of a group with delivery."""
 
-SPEECH: Final = _numbers(Speech)
+SPEECH: Final = _numbers(Speech | AnyAmpFrame)
 """What travels on the data channel of groups, in datagrams."""
 
 ATTRIBUTES: Final = _numbers(AnyAttributes)

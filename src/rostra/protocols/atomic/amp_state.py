@@ -241,12 +241,12 @@ class MonitorAction(Struct, frozen=True):
 
 
 class FlushWait(Struct, frozen=True):
-    """What is done when no frame in the queue is undecided any more: report to a newcomer, or store a
-    proposal."""
+    """What is done when no frame in the queue is undecided any more: report to a newcomer, store a
+    proposal, or install it."""
 
     to: StationId
     ref: FrameRef
-    then: Literal["report", "store"]
+    then: Literal["report", "store", "install"]
     sl: SuspensionLevel | None = None
     change: ViewChange | None = None
 

@@ -292,10 +292,11 @@ def on_decision_request(turn: Turn, frame: DecisionRequestFrame) -> None:
     if asker not in turn.members:
         turn.ignore(frame, "not a member")
         return
-    if s.last is not None and s.last.data.mdn == ref.mdn:
+    known = [each for each in (s.last, s.before) if each is not None and each.data.mdn == ref.mdn]
+    if known:
         resume = RESUME if s.block is None else 0
         control = turn.control(resume, ref.mdn, turn.next_mtn())
-        turn.post(asker, DecisionFrame(control, s.last.accept, s.last.position, previous=s.before))
+        turn.post(asker, DecisionFrame(control, known[0].accept, known[0].position))
     elif s.transfer is not None and s.transfer.mdn == ref.mdn:
         turn.post(asker, PendingFrame(turn.control(mdn=ref.mdn), ref))
     else:

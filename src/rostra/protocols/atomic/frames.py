@@ -116,6 +116,7 @@ class ViewChange(Struct, frozen=True, array_like=True):
     table: DecidedTable = ()  # the rest is for those who come in
     clock: Natural = 0
     delivered: Natural = 0
+    gate: bool = False  # accepted only if all members have flushed and acknowledged it
 
 
 class StoredChange(Struct, frozen=True, array_like=True):

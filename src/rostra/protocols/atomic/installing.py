@@ -139,6 +139,9 @@ def flushed(turn: Turn) -> None:
             turn.respond(wait.to, wait.ref, "CAN_ACCEPT", report=report(turn))
         case "store":
             _store(turn, wait)
+        case "install":
+            assert wait.change is not None
+            install(turn, wait.change)
 
 
 def _store(turn: Turn, wait: FlushWait) -> None:
@@ -154,12 +157,26 @@ def learn(turn: Turn, change: ViewChange) -> None:
         turn.ignore(change, "known view")
     elif s.view is None and s.me not in change.view.members:
         turn.ignore(change, "gate is not open")
-    elif s.view is None or (
-        change.base == s.view.id and (s.me in change.view.members or s.standing == "closing")
-    ):
-        install(turn, change)
+    elif s.view is None or (change.base == s.view.id and s.me in change.view.members):
+        if change.gate and turn.undecided():
+            _decide_first(turn, change)
+        else:
+            install(turn, change)
+    elif change.base == s.view.id and s.standing == "closing" and s.me not in change.failed:
+        install(turn, change)  # without us, as we asked for
     else:
         fence(turn, "not in the next view")
+
+
+def _decide_first(turn: Turn, change: ViewChange) -> None:
+    """A gate was completed without us, by members that had flushed. It says nothing of what is undecided
+    here: those runs have their emitters' decisions, and belong to the view before."""
+    held = turn.s.suspended
+    turn.put(flush=FlushWait(turn.s.me, FrameRef(turn.s.me, 0), "install", None, change))
+    if held is not None:
+        turn.put(suspended=replace(held, frozen=False))
+    for each in turn.undecided():
+        turn.timer(turn.config.response_s, "decision", each.data.sa.host, each.data.sa.life)
 
 
 def _settle(turn: Turn, change: ViewChange) -> None:

@@ -448,12 +448,17 @@ def propose_recovery(turn: Turn) -> None:
 
 
 def _stored(turn: Turn, base: AmpView | None) -> StoredChange | None:
-    """The proposal that may have been accepted already: the one with the highest level."""
+    """The proposal that may have been accepted already: the one with the highest level. One of a gate needs
+    all members, flushed: it was not accepted if any of them has another, or holds an undecided run."""
     action = turn.s.action
     assert action is not None
-    found = [each.report.stored for each in action.answers if each.report and each.report.stored]
+    reports = [each.report for each in action.answers if each.report is not None]
+    found = [each.stored for each in reports if each.stored is not None]
     fitting = [each for each in found if base is not None and each.change.base == base.id]
-    return max(fitting, key=lambda each: each.sl, default=None)
+    views = [each for each in fitting if not each.change.gate]
+    if not views and any(report.pending for report in reports):
+        return None
+    return max(views or fitting, key=lambda each: each.sl, default=None)
 
 
 def _complete(turn: Turn, stored: StoredChange) -> None:
@@ -539,7 +544,7 @@ def _propose_open(turn: Turn) -> None:
     assert base is not None and action is not None
     reports = {each.station: each.report for each in action.answers if each.report is not None}
     view = AmpView(AmpViewId(base.id.number + 1, turn.s.me), (*base.members, turn.s.me))
-    _propose(turn, make_change(turn, base, view, base.members, (), reports))
+    _propose(turn, replace(make_change(turn, base, view, base.members, (), reports), gate=True))
 
 
 def _propose_close(turn: Turn) -> None:
@@ -547,7 +552,7 @@ def _propose_close(turn: Turn) -> None:
     assert base is not None
     members = tuple([each for each in base.members if each != turn.s.me])
     view = AmpView(AmpViewId(base.id.number + 1, turn.s.me), members)
-    _propose(turn, ViewChange(base.id, view))
+    _propose(turn, ViewChange(base.id, view, gate=True))
 
 
 def _propose(turn: Turn, change: ViewChange) -> None:
