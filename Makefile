@@ -17,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
+.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak histories storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,7 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore election $(ARGS)
 	@$(BIN)/rostra sim explore election --set suspicions=0 --set crashes=1 --set changes=1 $(ARGS)
 	@$(BIN)/rostra sim explore election --set replicas=2 --set attempts=3 --set changes=2 --set removals=1 $(ARGS)
+	@$(BIN)/rostra sim explore election --set replicas=2 --set changes=1 --set fills=2 --set drains=1 --set suspicions=0 $(ARGS)
 	@$(BIN)/rostra sim explore links $(ARGS)
 	@$(BIN)/rostra sim explore set --set suspicions=1 $(ARGS)
 	@$(BIN)/rostra sim explore set --set servers=4 --set changes=1 --set losses=0 $(ARGS)
@@ -79,6 +80,9 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)
+
+histories: $(READY)  ## HOURS=1 of virtual time: a replicated object and a lock under faults; do all answers fit one order? (ARGS="--seed 7")
+	@$(BIN)/python -m tests.faults.histories --hours $(HOURS) $(ARGS)
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled (ARGS=--s3)
 	@$(BIN)/python -m tests.history.storm --kills $(KILLS) $(ARGS)

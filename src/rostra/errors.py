@@ -22,7 +22,8 @@
     │   ├── ViewUnknown                 a view that is no longer, or not yet, remembered
     │   ├── Terminated                  the group was deleted
     │   ├── NotOwner                    another member owns this
-    │   └── NotAuthorised               the authority of this name refused
+    │   ├── NotAuthorised               the authority of this name refused
+    │   └── VehicleBroken               a sequence has no destination left
     ├── CommandFailed               a command of a replicated object raised what has no name here
     ├── NotAvailable                this version cannot do it; a later one can
     ├── NotInstalled                this machine lacks something that it needs
@@ -158,6 +159,12 @@ class CommandFailed(RostraError):
     code = "COMMAND_FAILED"
 
 
+class VehicleBroken(Refused):
+    """A sequence has no destination left."""
+
+    code = "VEHICLE_BROKEN"
+
+
 class NotAvailable(RostraError, NotImplementedError):
     code = "NOT_AVAILABLE"
 
@@ -238,6 +245,7 @@ BY_CODE: dict[str, type[RostraError]] = {
         NotOwner,
         NotAuthorised,
         CommandFailed,
+        VehicleBroken,
         NotAvailable,
         NotInstalled,
         Unreachable,

@@ -20,7 +20,7 @@ over begins in the same way, with all neighbours of its predecessor (C-163). If 
 know.
 
 A server that has replicas itself sends nothing that depends on a record before a majority of them has it: the
-effects after `Secure` wait (`core/secure.py`).
+effects after `Secure` wait (`core/secure.py`). So they do at a node without replicas whose disk is full.
 
 **Children** are not configured: any server one label below ours may connect. So there is a bound on their
 number, and one that has been down for ten minutes is forgotten.
@@ -33,6 +33,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -178,6 +179,9 @@ class Node:
                 outputs.append(Answer(token, Recalled(self._recall(now, about, self.path))))
             case Secured(version):
                 self._perform(self.waiting.secured(version), outputs)
+            case RoomChanged(lacking):
+                self._perform(self.waiting.room_changed(lacking), outputs)
+                self._drive(now, event, outputs)
             case _:
                 self._drive(now, event, outputs)
         return outputs

@@ -18,6 +18,7 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
     Effect,
@@ -43,6 +44,7 @@ from rostra.protocols.election.events import (
     Resign,
     Share,
     StateReceived,
+    StorageChanged,
 )
 from rostra.protocols.election.messages import SHARED_BYTES_MAX
 from rostra.protocols.fifo.cluster import CLUSTER
@@ -140,6 +142,8 @@ class Replica:
                 self._tell_whole()
             case Committed(version):
                 self._house.step_server(self, Secured(version))
+            case StorageChanged(lacking):
+                self._house.step_server(self, RoomChanged(lacking))
 
     def _lead(self, term: int) -> None:
         self._stack[SERVER].take_over(term)

@@ -545,7 +545,7 @@ def test_a_change_of_a_record_is_committed_when_a_majority_has_it_on_disk() -> N
     assert first.version == term << 10
 
     everything = ReplicateAll(term, first.version, (first,))
-    assert seat.step(Record(first)) == [Send(peer, everything) for peer in (B, C, D)]
+    assert seat.step(Record(first)) == [Persist(first), *[Send(peer, everything) for peer in (B, C, D)]]
     assert seat.hears(B, RecordReplicated(term, first.version)) == []
     assert seat.hears(B, RecordReplicated(term, first.version)) == [], "twice is one"
     assert seat.hears(C, RecordReplicated(term - 1, first.version)) == [
@@ -553,7 +553,7 @@ def test_a_change_of_a_record_is_committed_when_a_majority_has_it_on_disk() -> N
     ]
     second = seat.records.put("news", None)
     change = ReplicateRecord(term, KeyedRecord("news", first.version + 1))
-    assert seat.step(Record(second)) == [Send(peer, change) for peer in (B, C, D)]
+    assert seat.step(Record(second)) == [Persist(second), *[Send(peer, change) for peer in (B, C, D)]]
     assert seat.hears(C, RecordReplicated(term, second.version)) == [Committed(first.version)]
     assert seat.hears(D, RecordReplicated(term, first.version)) == []
     assert seat.hears(D, RecordReplicated(term, second.version)) == [Committed(second.version)]
@@ -566,7 +566,8 @@ def test_with_one_seat_a_change_is_committed_at_once() -> None:
     version = FLOOR << 10
     assert seat.begun[-2:] == [Lead(FLOOR), Committed(version)]
 
-    assert seat.step(Record(seat.records.put("chess", b""))) == [Committed(version + 1)]
+    chess = seat.records.put("chess", b"")
+    assert seat.step(Record(chess)) == [Persist(chess), Committed(version + 1)]
 
 
 def test_who_does_not_lead_has_no_changes_to_tell() -> None:

@@ -33,7 +33,7 @@ class Agent(FrontCore):
             note=lambda *_, **__: None,
             step=self.steps.append,
             at_end_of_turn=self.waiting.append,
-            no_room_for=lambda _: None,
+            reserve_number=lambda: None,
         )
         super().__init__(port, HOST, FrontConfig(), DetectConfig())
 

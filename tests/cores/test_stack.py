@@ -20,8 +20,17 @@ from rostra.core.effects import (
     TimerFired,
 )
 from rostra.core.stack import Service, ServiceName, Stack
+from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
-from rostra.names import Domain, Endpoint
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.calls import GroupAnswer, GroupAsked
+from rostra.protocols.agreed.events import AgreedJoinAsked
+from rostra.protocols.flow.config import FifoConfig
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Close, Open
+from rostra.stacks import FifoPlan, NodePlan, make_stack
 
 ANN, EU, GUEST = Endpoint("eu.h1/ann#1"), Domain("eu"), Domain("eu.-guest")
 
@@ -168,3 +177,20 @@ def test_effects_of_the_first_service_leave_as_they_are() -> None:
     upper = Upper(lambda me: [Send(EU, "hello")])
     effects = Stack(upper, Base()).step(0.0, FellBehind(ANN, ()))
     assert effects == [Noted("upper host", "FellBehind"), Send(EU, "hello")]
+
+
+def test_an_answer_for_a_program_that_is_gone_meanwhile_is_dropped() -> None:
+    """It closed while its agent asked whether there is such a group (storm 430112 of shape hostile)."""
+    host, group = Domain("eu.h1"), Group("chess", Domain("eu"))
+    fifo = FifoPlan(FifoConfig())
+    plan = NodePlan("w", host, True, False, 1000, LinkConfig(), RelaxedConfig(), fifo=fifo)
+    stack = make_stack(plan, Registry())
+    stack.step(0.0, LinkUp(Domain("eu"), 1))
+    [opened] = [each for each in stack.step(0.0, Asked(Endpoint(""), 1, Open("p"))) if type(each) is Answer]
+    me = opened.result.endpoint
+    join = AgreedJoinAsked(me, 2, group, GroupKind(MembershipKind.AGREED), create=False)
+    [asked] = [each.message for each in stack.step(0.0, join) if isinstance(each, Send)]
+    assert isinstance(asked, GroupAsked)
+    stack.step(0.0, Asked(me, 3, Close()))
+    late = GroupAnswer(group, asked.question, code="NO_SUCH_GROUP")
+    assert not [each for each in stack.step(0.0, Received(Domain("eu"), late)) if type(each) is Answer]

@@ -13,7 +13,7 @@ from rostra.core.secure import WaitingEffects
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.front.core import FrontCore
-from rostra.sim.storm import CLAIMS, StormFailed, storm
+from rostra.sim.storm import CLAIMS, DISKS, StormFailed, storm
 
 TRIED = range(10)
 ISOLATED = (32, 95, 145)
@@ -25,10 +25,15 @@ def test_first_members_of_two_kinds_end_as_one(seed: int) -> None:
     storm(seed, CLAIMS)
 
 
-def first_failure(tried: Iterable[int] = TRIED) -> str:
+@pytest.mark.parametrize("seed", seeds(6))
+def test_disks_may_fill_and_drain_meanwhile(seed: int) -> None:
+    storm(seed, DISKS)
+
+
+def first_failure(tried: Iterable[int] = TRIED, shape: str = CLAIMS) -> str:
     for seed in tried:
         try:
-            storm(seed, CLAIMS)
+            storm(seed, shape)
         except StormFailed as failure:
             return failure.what
     return ""
@@ -37,6 +42,12 @@ def first_failure(tried: Iterable[int] = TRIED) -> str:
 def test_an_answer_that_does_not_wait_for_a_majority_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WaitingEffects, "must_wait", lambda self, effect: False)
     assert "chess@eu has" in first_failure(ISOLATED)
+
+
+def test_a_server_that_goes_on_without_room_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = WaitingEffects.room_changed
+    monkeypatch.setattr(WaitingEffects, "room_changed", lambda self, lacking: changed(self, ""))
+    assert "on a full disk" in first_failure((26,), DISKS)
 
 
 def test_a_claim_that_nobody_writes_down_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

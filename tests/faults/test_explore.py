@@ -114,6 +114,7 @@ def test_a_search_that_is_stopped_says_that_it_saw_less() -> None:
         ElectionBounds(attempts=1, crashes=1, suspicions=0, changes=1),
         ElectionBounds(attempts=1, crashes=0, suspicions=0, changes=1, removals=1),
         ElectionBounds(replicas=2, attempts=3, crashes=2, suspicions=1, changes=1, removals=1),
+        ElectionBounds(replicas=2, attempts=2, crashes=1, suspicions=0, changes=1, fills=1, drains=1),
     ],
     ids=str,
 )
@@ -315,6 +316,12 @@ def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveB
             "removed-returns",
             "replicas=2 crashes=1 suspicions=0 changes=1 removals=1",
             "two replicas differ in version 2048",
+        ),
+        (
+            "election",
+            "count-unstored",
+            "replicas=2 crashes=2 suspicions=0 changes=1 fills=2",
+            "the leader of term 2 lacks a change of term 1 that was committed",
         ),
         ("links", "resume-too-late", "", "a counts packet 1 as received; b has received up to 0"),
         (

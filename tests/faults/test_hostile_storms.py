@@ -30,6 +30,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
     160441,  # newcomers elsewhere could not read a stamp of the liar above 2^62, and never got in
     140211,  # the liar made its LAN's delegate join a plain group, and an answer listed that delegate
     360293,  # the last message was lost behind the liar, which died; heartbeats alone did not show that
+    430005,  # a frame of hundreds of requests was looked at in one turn
     60088,  # a message from below the liar was lost, and a receiver elsewhere was put out of the whole group
 ]
 

@@ -11,6 +11,7 @@ from rostra.sim import shape
 from rostra.sim.storm import StormFailed, replay_command, storm
 
 EVERY_SEED_THAT_EVER_FAILED: list[tuple[str, int]] = [
+    ("T-REF", 410769),  # right, and the checker was wrong: a program died while its join waited at its agent
     ("pair", 6),  # a leave was answered to a program that had died meanwhile
     ("pair", 24),  # a world counted as settled while a silence was still being kept
     ("pair", 181),  # ... while a broken connection had not yet come back

@@ -12,7 +12,7 @@ from rostra.names import Domain, Group, seat_of
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime import store as stores
-from rostra.runtime.store import BLOCK, Disk, MemoryStore, size_on_disk
+from rostra.runtime.store import BLOCK, Disk, MemoryStore
 
 HOST = Domain("eu.h1")
 
@@ -184,16 +184,31 @@ def full(store: Disk) -> None:
 
 def test_room_is_made_before_it_is_needed_or_refused(tmp_path: Path) -> None:
     store = Disk(tmp_path, HOST)
-    names = tuple(sorted(f"group-{number}-{'x' * 200}" for number in range(1000)))
-    store.make_room(size_on_disk(names))
+    store.keep_free(200_000)
+    store.make_room()
     full(store)
-    store.persist(RegistryRecord(HOST, 1, names))
+    store.make_room()  # it is there
+    kept = [KeyedRecord("a", 1, bytes(100_000)), KeyedRecord("a", 2, b"x" * 150_000)]
+    for record in kept:
+        store.persist(record)
     with pytest.raises(StoreFailed, match="full") as refused:
-        store.make_room(size_on_disk(names * 10))
+        store.make_room()
     assert refused.value.retriable
     store.persist_ballot(Ballot(3, seat_of(Domain("eu"), 1)))  # small, and in what is there
     store.close()
-    assert Disk(tmp_path, HOST).registry().records() == (RegistryRecord(HOST, 1, names),)
+    assert Disk(tmp_path, HOST).registry().own.all() == RecordSet(2, (kept[1],))
+
+
+def test_room_is_kept_for_as_much_again_as_there_is(tmp_path: Path) -> None:
+    store = Disk(tmp_path, HOST)
+    store.persist(KeyedRecord("a", 1, bytes(300_000)))
+    store.make_room()
+    full(store)
+    store.persist(KeyedRecord("b", 2, bytes(300_000)))
+    with pytest.raises(StoreFailed, match="full"):
+        store.make_room()
+    store.persist(KeyedRecord("b", 3))
+    store.make_room()
 
 
 @pytest.mark.spec("C-161")

@@ -51,6 +51,7 @@ from rostra.protocols.front.messages import (
     Told,
 )
 from rostra.protocols.led import messages as led
+from rostra.protocols.led import requests as led_program
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed import messages as server
@@ -81,6 +82,7 @@ SIDE_TABLE = Group(f"{ANN}~7-1718-5", H1)
 CAFE = Group("café/日本", PARIS)
 
 ID = MessageId(H1, 7, 42)
+OWN_SET = Group(f"{ANN}~7-1718-5", PARIS)
 STRONG = GroupKind(MembershipKind.AGREED, DeliveryKind.ATOMIC, "hub", "all", "primary")
 LATE_ID = MessageId(ROOT, 2**63 - 1, 2**63 - 1)
 DELEGATE = Endpoint("eu.fr.paris.-delegate/adhoc#7")
@@ -163,6 +165,7 @@ MESSAGES: list[Any] = [
     seat.ReplicateRecord(7, KeyedRecord("registry", 7 << 10, b"\x91\xa4news")),
     seat.ReplicateRecord(7, KeyedRecord("claim/chess", 7 << 10)),
     seat.RecordReplicated(7, 7 << 10),
+    seat.RoomReported(False),
     seat.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
     seat.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
@@ -265,6 +268,14 @@ REQUESTS: list[Any] = [
     JoinLed(CHESS),
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
     LeaveLed(CHESS),
+    led_program.CreateSet(CAFE.scope, 1718),
+    led_program.ChangeSet(OWN_SET, (BOB,), (ANN,)),
+    led_program.DestroySet(OWN_SET),
+    led_program.ResolveSet(OWN_SET),
+    led_program.OpenSequence(CHESS),
+    led_program.SendSequence(7, b"e4"),
+    led_program.CloseSequence(7),
+    led_program.ReplySequence(BOB, 7, CHESS, b"e5"),
     ordered.JoinOrdered(CHESS),
     ordered.JoinOrdered(
         *(CAFE, MembershipKind.RELAXED, "negotiated", "majority", "majority", False, b"rank 1", Slow.EXPEL)
@@ -283,6 +294,8 @@ ANSWERS: list[Any] = [
     program.Recalled(b"{}"),
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
+    led_program.SetCreated(OWN_SET),
+    led_program.SequenceOpened(7, (ANN, BOB)),
 ]
 
 NOTICES: list[Any] = [
@@ -299,6 +312,15 @@ NOTICES: list[Any] = [
     program.Gap(12, (CHESS, CAFE)),
     program.Snapshot(CHESS, MEMBERS, 3, 17),
     program.Snapshot(CHESS, (), 1, 0, isolated=True),
+    led_program.SetAdded(OWN_SET),
+    led_program.SetLost(OWN_SET, "deleted"),
+    led_program.AddRefused(OWN_SET, BOB, "no such endpoint"),
+    led_program.SetMembers(OWN_SET, (ANN,)),
+    led_program.SequenceMessage(ANN, CHESS, 7, 1, b"e4"),
+    led_program.SequenceClosed(ANN, CHESS, 7),
+    led_program.SequenceReply(7, BOB, b"e5"),
+    led_program.SequenceShrunk(7, (BOB,), "lost"),
+    led_program.SequenceEnded(7, (ANN,)),
     program.PutOut(
         CHESS, program.Denied("NOT_ALLOWED", "chess@eu is agreed, atomic; join it so", "join it so")
     ),

@@ -9,7 +9,9 @@ agreed_talk   the same with messages between them
 groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
+sets          transient sets, and sequences to sets
 ordered       a group whose messages have one order
+calls         calls to such a group: who answered, who is gone
 replicated    an object that is the same at every member: replica_core decides, commands are applied once
 shares        keys that members share out, each held by one at a time
 states        the state of the connection to the agent
@@ -38,6 +40,8 @@ from rostra.client.ordered import Ordered as Ordered
 from rostra.client.replica_core import ReplicaDiverged as ReplicaDiverged
 from rostra.client.replicated import Replicated as Replicated
 from rostra.client.replicated import command as command
+from rostra.client.sets import Sequence as Sequence
+from rostra.client.sets import TransientSet as TransientSet
 from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
@@ -45,8 +49,10 @@ from rostra.client.states import Suspended as Suspended
 from rostra.groups.items import AgreedItem as AgreedItem
 from rostra.groups.items import AtomicItem as AtomicItem
 from rostra.groups.items import Blocked as Blocked
+from rostra.groups.items import CallAsked as CallAsked
 from rostra.groups.items import Change as Change
 from rostra.groups.items import Gap as Gap
+from rostra.groups.items import Gone as Gone
 from rostra.groups.items import GroupItem as GroupItem
 from rostra.groups.items import Item as Item
 from rostra.groups.items import Joined as Joined
@@ -64,5 +70,14 @@ from rostra.groups.members import Because as Because
 from rostra.groups.members import Cause as Cause
 from rostra.groups.members import Member as Member
 from rostra.groups.members import Members as Members
+from rostra.protocols.led.requests import AddRefused as AddRefused
+from rostra.protocols.led.requests import SequenceClosed as SequenceClosed
+from rostra.protocols.led.requests import SequenceEnded as SequenceEnded
+from rostra.protocols.led.requests import SequenceMessage as SequenceMessage
+from rostra.protocols.led.requests import SequenceReply as SequenceReply
+from rostra.protocols.led.requests import SequenceShrunk as SequenceShrunk
+from rostra.protocols.led.requests import SetAdded as SetAdded
+from rostra.protocols.led.requests import SetLost as SetLost
+from rostra.protocols.led.requests import SetMembers as SetMembers
 from rostra.protocols.relaxed.requests import Life as Life
 from rostra.protocols.relaxed.requests import NotDelivered as NotDelivered

@@ -26,10 +26,9 @@ from rostra.client.watched import Watched, WatchMemory
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
 from rostra.protocols.fifo.events import Item as GroupItem
-from rostra.protocols.front.messages import AnyRequest
+from rostra.protocols.front.messages import AnyRequest, AnyTold
 from rostra.protocols.relaxed.requests import (
     Absolute,
-    AnyNotice,
     Changed,
     Close,
     Denied,
@@ -85,7 +84,7 @@ NOBODY_IN_PARTICULAR: Final = Domain("")
 MEMBERSHIP: Final = frozenset((Absolute, Joined, Left, Only, Without, Gap))
 """The notices that edit copies; all others are for one endpoint."""
 
-OnNotice = Callable[[AnyNotice], None]
+OnNotice = Callable[[AnyTold], None]
 OnItem = Callable[[GroupItem | Loan], None]
 
 

@@ -19,8 +19,8 @@ from rostra.errors import RostraError
 from rostra.groups.items import Change, Gap, Joined, Left, Only, Resolution, View, Without
 from rostra.groups.members import Cause, Member, Members
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.front.messages import AnyTold
 from rostra.protocols.relaxed import requests
-from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.protocols.relaxed.view import GroupView, Report, ViewChanged, Views
 
 
@@ -156,7 +156,7 @@ class Copies(Follows[Copy, MemberFollow]):
 
     # What arrives
 
-    def told(self, numbers: tuple[int, ...], notice: AnyNotice, host: Domain) -> None:
+    def told(self, numbers: tuple[int, ...], notice: AnyTold, host: Domain) -> None:
         """One notice about membership, for these endpoints."""
         match notice:
             case requests.Joined(group) | requests.Left(group):

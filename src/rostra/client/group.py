@@ -71,7 +71,7 @@ class Membership(Followed):
     agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
     """
 
-    __slots__ = ("_left", "_online", "led", "meta", "permanent")
+    __slots__ = ("_left", "_online", "closed", "led", "meta", "permanent")
 
     def __init__(
         self, me: "Me", group: Group, *, meta: bytes = b"", permanent: bool = False, led: bool = False
@@ -79,6 +79,7 @@ class Membership(Followed):
         super().__init__(me, group)
         self.meta = meta
         self.permanent = permanent
+        self.closed = False  # of a led group: it hears sequences of members only
         self.led = led  # with ``membership="led"``: the copy is the leader's list
         self._online: MemberFollow | None = None
         self._left: RostraError | None = None
@@ -100,7 +101,7 @@ class Membership(Followed):
 
     def _asks_in(self, online: bool) -> requests.Join | JoinLed:
         if self.led:
-            return JoinLed(self.group, online=online, meta=self.meta)
+            return JoinLed(self.group, online=online, meta=self.meta, closed=self.closed)
         return requests.Join(self.group, online, self.permanent, self.meta)
 
     def _asks_out(self, meta: bytes = b"") -> requests.Leave | LeaveLed:

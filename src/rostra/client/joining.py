@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rostra.client.me import Me
 
 
+HearsName = Literal["all", "members"]
+
 AgreedStay = AgreedMembership | AgreedConversation | Ordered
 
 Joining = (
@@ -100,6 +102,7 @@ class Joins:
         online: bool = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        hears: HearsName = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
 
@@ -130,6 +133,7 @@ class Joins:
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        hears: HearsName = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -150,6 +154,7 @@ class Joins:
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        hears: HearsName = "all",
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -179,6 +184,7 @@ class Joins:
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
+        Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone.
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
@@ -226,6 +232,10 @@ class Joins:
             return Entering(enter_agreed)
         if membership == "led" and permanent:
             raise BadInput('membership="led" with permanent=True', fix="leave permanent out")
+        if hears not in ("all", "members"):
+            raise BadInput(f"hears={hears!r}", fix="use one of: all, members")
+        if hears != "all" and (membership != "led" or delivery != "none"):
+            raise BadInput(f"hears={hears!r}", fix='it is for membership="led" with delivery="none"')
         if survive != "any" or not create or attributes:
             what = f'survive, create or attributes with membership="{membership}"'
             raise BadInput(what, fix='add membership="agreed"')
@@ -248,6 +258,7 @@ class Joins:
 
         async def enter() -> Membership:
             joined = Membership(me, key, meta=meta, permanent=permanent, led=membership == "led")
+            joined.closed = hears == "members"
             await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
             return joined
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -13,6 +13,7 @@ from rostra.client import leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
 from rostra.client.agreed_talk import AgreedConversation
+from rostra.client.calls import ANSWER, CALLS_REMEMBERED, opened
 from rostra.client.connection import AgentConnection, as_error
 from rostra.client.conversation import Conversation
 from rostra.client.follows import FollowedGroup
@@ -21,6 +22,7 @@ from rostra.client.groups import Groups
 from rostra.client.joining import AgreedStay, Joins
 from rostra.client.ordered import Ordered
 from rostra.client.session import Session, within
+from rostra.client.sets import ReceivedItem, Sequence, Sets, TransientSet
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
@@ -43,9 +45,10 @@ from rostra.names import (
 from rostra.protocols.agreed.requests import LeaveAgreed
 from rostra.protocols.atomic.requests import LeaveOrdered
 from rostra.protocols.fifo.requests import Exit
-from rostra.protocols.front.messages import AnyRequest
+from rostra.protocols.front.messages import AnyRequest, AnyTold
+from rostra.protocols.led.requests import AnySetNotice, ResolveSet
 from rostra.protocols.relaxed import requests
-from rostra.protocols.relaxed.requests import AnyNotice, Life, NotDelivered
+from rostra.protocols.relaxed.requests import Life, NotDelivered
 from rostra.transport.dialler import dialler
 from rostra.wire import NO_ENDPOINT, Reading
 
@@ -54,7 +57,7 @@ DEADLINE_GRACE_S: Final = 1.0
 stops waiting itself."""
 
 
-class Me(Joins):
+class Me(Joins, Sets):
     """One endpoint. All methods belong to the event loop that it was opened in.
 
     Its methods raise what is in `rostra.errors`. Whatever takes an answer from the agent can be cancelled,
@@ -77,7 +80,11 @@ class Me(Joins):
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}
         self._agreed: dict[Group, AgreedStay] = {}
+        self._sets: dict[Group, TransientSet] = {}  # that we own
+        self._sequences: dict[int, Sequence] = {}
+        self._heard_sets: Stream[ReceivedItem] | None = None
         self._lines: WeakValueDictionary[Group, asyncio.Lock] = WeakValueDictionary()
+        self._answers: dict[bytes, Callable[[Endpoint, bytes], None] | None] = {}  # to calls, by token
         self._mail: Stream[Message | NotDelivered | Gap] | None = None
         self._lives: dict[Endpoint, list[Stream[Life]]] = {}
         self._settling: list[tuple[Membership | Conversation | AgreedStay | None, asyncio.Future[Any]]] = []
@@ -197,6 +204,10 @@ class Me(Joins):
                 copy = follow.resolution
                 if copy is not None:
                     return copy
+        if "~" in group:
+            about = ResolveSet(make_group(group, scope or "world"))
+            answer = await within(deadline_s, self._ask(about), "the agent did not answer")
+            return Resolution(answer.members, answer.isolated)
         question = _question(group, scope, deadline_s)
         if question.scope != scope and not fresh:
             return await self.resolve(group, question.scope, deadline_s=deadline_s)
@@ -442,6 +453,9 @@ class Me(Joins):
     def lost(self) -> None:
         """Alone, until we are reopened: in every group nobody is known but ourselves (C-143)."""
         self._settling = []
+        self._lose_sets(None)
+        if self._heard_sets is not None and not self._away:
+            self._heard_sets.put(Gap())
         if self._mail is not None and not self._away:
             self._mail.put(Gap())
         if not self._away:
@@ -516,16 +530,21 @@ class Me(Joins):
             self._connection.fall_silent(self._number, stay.group)
             stay.end(reason)
         self._agreed.clear()
+        self._lose_sets(reason)
         if self._mail is not None:
             self._mail.end(reason)
+        if self._heard_sets is not None:
+            self._heard_sets.end(reason)
         for streams in self._lives.values():
             for stream in streams:
                 stream.end(reason)
 
     # What arrives
 
-    def _hear(self, notice: AnyNotice) -> None:
+    def _hear(self, notice: AnyTold) -> None:
         match notice:
+            case requests.Message(source, data) if self._answers and self._is_answer(source, data):
+                pass
             case requests.Message(source, data):
                 if self._mail is not None:
                     self._mail.put(Message(source, data))
@@ -540,6 +559,24 @@ class Me(Joins):
             case requests.Gap(missed):
                 if self._mail is not None:
                     self._mail.miss(missed)
+            case _ if isinstance(notice, AnySetNotice):
+                self._hear_sets(notice)
+
+    def _expect_answers(self, token: bytes, hear: Callable[[Endpoint, bytes], None] | None) -> None:
+        """Of a call to a group; None: it is over, and what comes late is dropped."""
+        self._answers[token] = hear
+        oldest = next(iter(self._answers))
+        if len(self._answers) > CALLS_REMEMBERED and self._answers[oldest] is None:
+            del self._answers[oldest]
+
+    def _is_answer(self, source: Endpoint, data: bytes) -> bool:
+        mark, token, body = opened(data)
+        if mark != ANSWER or token not in self._answers:
+            return False
+        hear = self._answers[token]
+        if hear is not None:
+            hear(source, body)
+        return True
 
     def _put_out(self, group: Group, refusal: RostraError) -> None:
         """The agent has taken us out of this group, and of no other."""

@@ -18,11 +18,24 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from rostra.client.agreed import AgreedMembership
 from rostra.client.arenas import Loan
+from rostra.client.calls import (
+    REQUEST,
+    TOKEN_BYTES,
+    WANTS,
+    CallTally,
+    Want,
+    answer,
+    escaped,
+    has_marks,
+    opened,
+    request,
+)
 from rostra.client.conversation import BLOCK_BYTES, MESSAGE_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_ITEMS_MAX
 from rostra.client.conversation import checked as checked_payload
 from rostra.client.session import within
@@ -40,7 +53,17 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.groups.items import AgreedItem, AtomicItem, Blocked, Message, Messages, Receipt, View
+from rostra.groups.items import (
+    AgreedItem,
+    AtomicItem,
+    Blocked,
+    CallAsked,
+    Gone,
+    Message,
+    Messages,
+    Receipt,
+    View,
+)
 from rostra.groups.members import Members
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.calls import GroupTerminated
@@ -50,6 +73,7 @@ from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClo
 from rostra.protocols.fifo import events as told
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
+from rostra.transport.dialler import dialler
 from rostra.wire import Submit
 
 if TYPE_CHECKING:
@@ -87,8 +111,18 @@ class Ordered(OneReader):
     """
 
     __slots__ = (
-        *("_bodies", "_flushing", "_handed", "_handed_bytes", "_outgoing", "_placed", "_read", "_stopped"),
-        *("_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
+        *(
+            "_bodies",
+            "_calls",
+            "_flushing",
+            "_handed",
+            "_handed_bytes",
+            "_outgoing",
+            "_placed",
+            "_read",
+            "_stopped",
+        ),
+        *("_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
     )
 
     def __init__(self, me: "Me", join: JoinOrdered) -> None:
@@ -102,6 +136,8 @@ class Ordered(OneReader):
         self._stopped = False  # the agent was told to wait
         self._bodies: tuple[Endpoint, int, list[bytes], float, int] | None = None  # the run that is read
         self._read = 0  # messages of it
+        self._split: deque[AtomicItem] = deque()  # of a run with calls in it: one by one
+        self._calls: dict[bytes, tuple[CallTally, asyncio.Future[None]]] = {}  # of ours, by token
         self._outgoing: deque[tuple[list[bytes], _Handed]] = deque()  # for the agent
         self._flushing = False
         self._start_over()
@@ -146,8 +182,54 @@ class Ordered(OneReader):
 
     async def send(self, payload: bytes, *, deadline_s: float | None = None) -> Receipt:
         """Say this to all members, ourselves included. Returns when what the group promises of it holds."""
-        (receipt,) = await self._in_time(deadline_s, self._say([checked_payload(payload)]))
+        (receipt,) = await self._in_time(deadline_s, self._say([escaped(checked_payload(payload))]))
         return receipt
+
+    async def call(
+        self, payload: bytes, want: Want = "all", *, deadline_s: float | None = None
+    ) -> dict[Endpoint, bytes | Gone]:
+        """Ask the other members, at one place in the order; what they answer, or `Gone` for those that left
+        before they did. Returns when all have answered or are gone; with ``want="first"`` at the first
+        answer, with "majority" when more than half have. They get it as a `CallAsked`."""
+        if want not in WANTS:
+            raise BadInput(f"want={want!r}", fix=f"use one of: {', '.join(WANTS)}")
+        self._check_may_send()
+        token = dialler().luck.randbytes(TOKEN_BYTES)
+        tally = CallTally(want, self._others)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls[token] = (tally, done)
+        self.me._expect_answers(token, lambda who, data: self._answered(token, who, data))
+        try:
+            await within(deadline_s, self._called(token, checked_payload(payload)), f"{self.group} is silent")
+        finally:
+            del self._calls[token]
+            self.me._expect_answers(token, None)
+        return tally.answers
+
+    async def _called(self, token: bytes, payload: bytes) -> None:
+        tally, done = self._calls[token]
+        await self._say([request(token, payload)])
+        tally.called(self._others)
+        self._look_at_calls()
+        await done
+
+    @property
+    def _others(self) -> list[Endpoint]:
+        return [each.endpoint for each in self.members if each.endpoint != self.me.endpoint]
+
+    def _answered(self, token: bytes, who: Endpoint, data: bytes) -> None:
+        if token in self._calls:
+            self._calls[token][0].answered(who, data)
+            self._look_at_calls()
+
+    def _look_at_calls(self, failed: RostraError | None = None) -> None:
+        for tally, done in self._calls.values():
+            if not done.done():
+                if failed is not None:
+                    done.set_exception(again(failed))
+                    done.exception()  # read once: asyncio would log it if nobody waits for it
+                elif tally.is_done:
+                    done.set_result(None)
 
     def send_soon(self, payload: bytes) -> Awaitable[Receipt]:
         """The same without waiting: await the result for the receipt, or its error, whenever you like."""
@@ -156,7 +238,7 @@ class Ordered(OneReader):
             raise TooLarge(
                 f"{SOON_MESSAGES_MAX} messages for {self.group} wait already", fix="await some receipts first"
             )
-        return _First(self._say([checked_payload(payload)]))
+        return _First(self._say([escaped(checked_payload(payload))]))
 
     async def send_many(self, payloads: Iterable[bytes], *, deadline_s: float | None = None) -> list[Receipt]:
         """Say all of these, in order, without waiting for each. Much cheaper than one by one."""
@@ -170,7 +252,7 @@ class Ordered(OneReader):
         try:
             for first in rest:
                 most = max(1, min(BLOCK_BYTES // (len(first) + 3), HANDED_MESSAGES // 8))
-                chunk = [checked_payload(each) for each in (first, *islice(rest, most - 1))]
+                chunk = [escaped(checked_payload(each)) for each in (first, *islice(rest, most - 1))]
                 for block in _blocks(chunk):
                     said.append(self._say(block))
                 while said and (said[0].done() or len(self._outgoing) > 1):
@@ -270,6 +352,8 @@ class Ordered(OneReader):
         return OrderedItems(self, batch)
 
     async def _next(self, batch: int) -> AtomicItem | Messages:
+        if self._split:
+            return self._split.popleft()
         if self._bodies is None:
             if not self._unread:
                 await self._until_some(self._unread, self.me)
@@ -287,6 +371,9 @@ class Ordered(OneReader):
                 return item
             if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
                 self._say_reading(True)
+            if has_marks(bodies):
+                self._split.extend(self._one_by_one(sender, first, bodies, at, place))
+                return self._split.popleft()
             if batch >= len(bodies):
                 return Messages(sender, first, bodies, at, place)
             self._bodies = (sender, first, bodies, at, place)
@@ -299,6 +386,19 @@ class Ordered(OneReader):
         if batch:
             return Messages(sender, first + begin, bodies[begin:end], at, place + begin)
         return Message(sender, bodies[begin], first + begin, at, place + begin)
+
+    def _one_by_one(
+        self, sender: Endpoint, first: int, bodies: list[bytes], at: float, place: int
+    ) -> Iterable[AtomicItem]:
+        for nth, body in enumerate(bodies):
+            mark, token, rest = opened(body)
+            if mark == REQUEST:
+                yield CallAsked(sender, rest, place + nth, partial(self._answer, sender, token))
+            else:
+                yield Message(sender, rest, first + nth, at, place + nth)
+
+    async def _answer(self, caller: Endpoint, token: bytes, data: bytes) -> None:
+        await self.me.send_to(caller, answer(token, data))
 
     def _say_reading(self, more: bool) -> None:
         self._stopped = not more
@@ -405,6 +505,7 @@ class Ordered(OneReader):
         handed, outgoing = self._handed, self._outgoing
         self._outgoing = deque()
         self._start_over()
+        self._look_at_calls(doubt)
         for each in handed:
             number += each.left
             surely_not = not each.receipts and number - each.left + 1 >= reject_from > 0
@@ -452,8 +553,13 @@ class _Views(AgreedMembership):
         self._items = items
 
     def _put(self, item: AgreedItem) -> None:
-        self._items._unread.append(item)
-        self._items._wake()
+        group = self._items
+        group._unread.append(item)
+        group._wake()
+        if isinstance(item, View):
+            for tally, _ in group._calls.values():
+                tally.viewed([each.endpoint for each in item.members])
+            group._look_at_calls()
 
 
 class OrderedItems:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
+from rostra.errors import StoreFailed
 from rostra.names.checks import Natural
 
 KEY_LENGTH_MAX: Final = 512
@@ -65,6 +66,7 @@ class RecordSet(Struct, frozen=True, array_like=True):
 class Records:
     def __init__(self) -> None:
         self.version = 0
+        self.no_room = ""  # why no change can be stored at present, as our node was told (`core/disk.py`)
         self._floor = 0
         self._kept: dict[str, KeyedRecord] = {}
 
@@ -96,6 +98,10 @@ class Records:
 
     def all(self) -> RecordSet:
         return RecordSet(self.version, tuple(self.under("")))
+
+    def check_room(self) -> None:
+        if self.no_room:
+            raise StoreFailed(self.no_room, fix="free some space on that disk, and ask again")
 
     def put(self, key: str, data: bytes | None) -> KeyedRecord:
         """The next change, of the server that owns these records. Without data, the key is removed."""

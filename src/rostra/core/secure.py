@@ -4,7 +4,9 @@
                                               │  ◀──── Secured(version) ──── a majority has it
                                               └── Send, Answer: now
 
-Without replicas nothing waits here: the driver performs effects in order, the disk first. A core repeats
+Without replicas nothing waits here, unless the disk has no room (`core/disk.py`): the driver performs effects
+in order, the disk first. Without room nothing is written; each new record waits with all that follows it in
+its step, and comes first when there is room. A core repeats
 `Secure` for a record before each effect that depends on it; a record that is already written is not written
 again. Effects that still wait when the node ends are dropped: its successor may not have the record.
 """
@@ -22,22 +24,31 @@ class WaitingEffects:
         self._secured = 0  # the highest version that a majority has
         self._written = 0  # the highest version that the driver was given
         self._waiting: list[tuple[int, Effect]] = []
+        self._full = False  # no room on our disk
+        self._unwritten: list[Effect] = []  # while that is so: records, and what follows them
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._unwritten)
 
     def must_write(self, effect: Secure) -> bool:
-        """Was the driver not given this record yet?"""
+        """Was the driver not given this record yet? Without room it is not given any."""
+        if self._full:
+            return False
         new = effect.record.version > self._written
         self._written = max(self._written, effect.record.version)
         return new
 
     def must_wait(self, effect: Secure) -> bool:
         """What follows it, until `secured`?"""
+        if self._full:
+            return bool(effect.record.version > self._written)
         return self._replicated and effect.record.version > self._secured
 
     def wait(self, effect: Secure, rest: Iterable[Effect]) -> list[Secure]:
         """Keep the rest. Records among it are to be written now, in the order of their versions."""
+        if self._full:
+            self._unwritten += [effect, *rest]
+            return []
         waiting = list(rest)
         self._waiting += [(effect.record.version, each) for each in waiting]
         self._waiting.sort(key=itemgetter(0))  # what waited for two records comes before later ones
@@ -50,14 +61,22 @@ class WaitingEffects:
         self._waiting = [each for each in self._waiting if each[0] > self._secured]
         return ready
 
+    def room_changed(self, lacking: str) -> list[Effect]:
+        """What is to be done now, the records first. With replicas, these decide what can be stored."""
+        self._full = bool(lacking) and not self._replicated
+        unwritten = [] if self._full else self._unwritten
+        self._unwritten = self._unwritten if self._full else []
+        return unwritten
+
     def forget(self, peer: Domain) -> None:
         """An epoch of that link has ended: messages that waited to be sent in it are dropped."""
-        self._waiting = [
-            (wanted, effect)
-            for wanted, effect in self._waiting
-            if not (isinstance(effect, Send) and effect.to == peer)
-        ]
+        self._waiting = [each for each in self._waiting if not _is_to(peer, each[1])]
+        self._unwritten = [each for each in self._unwritten if not _is_to(peer, each)]
 
     def unanswered(self) -> list[int]:
         """The tokens of questions whose answers wait."""
         return [effect.token for _, effect in self._waiting if isinstance(effect, Answer)]
+
+
+def _is_to(peer: Domain, effect: Effect) -> bool:
+    return isinstance(effect, Send) and effect.to == peer

@@ -10,6 +10,7 @@
     Moved      our agreed group was split or merged: we are in another one since
     Message    a message of a member, in a group with delivery
     Messages   consecutive messages of one member, if they were requested in batches
+    CallAsked  a member calls the group, and waits for answers, in a group with atomic delivery
     StateAsked a member that joined a group with atomic delivery needs its state from us
 
 Every change but `Gap` is a real difference of the program's own copy; a notice without one is not reported
@@ -161,6 +162,22 @@ class StateAsked(Struct, frozen=True):
     give: Callable[[bytes], Awaitable[None]]  # sends it; in several pieces, if it is called several times
 
 
+class Gone(Struct, frozen=True):
+    """A member that left the group, or crashed, before it answered."""
+
+    endpoint: Endpoint
+
+
+class CallAsked(Struct, frozen=True):
+    """A member calls the group: ``await call.answer(b"...")``, now or later. One's own calls come too; they
+    wait for no answer of one's own."""
+
+    sender: Endpoint
+    body: bytes
+    position: int
+    answer: Callable[[bytes], Awaitable[None]]
+
+
 Change = View | Joined | Left | Without | Only | Gap
 
 
@@ -207,7 +224,7 @@ Item = Change | Message
 AgreedItem = View | Blocked | Moved
 """What iterating over a group of agreed membership gives."""
 
-AtomicItem = View | Blocked | Message | StateAsked
+AtomicItem = View | Blocked | Message | CallAsked | StateAsked
 """What iterating over a group with ``delivery="atomic"`` gives, in one order for all members."""
 
 GroupItem = Change | Message | Messages | Blocked | Moved

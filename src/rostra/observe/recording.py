@@ -26,10 +26,10 @@ from typing import Any, Final
 
 from msgspec import Struct, msgpack
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, Instant, Secured, TimerFired
 from rostra.core.observer import (
     BESIDE,
-    DiskRefused,
     NeighbourAdded,
     NodeBegan,
     NodeEnding,
@@ -101,7 +101,7 @@ class WasAsked(Word, frozen=True, tag=4):
     request: AnyRequest
 
 
-class Gone(Word, frozen=True, tag=5):
+class RecordedGone(Word, frozen=True, tag=5):
     endpoint: Endpoint
     why: str
     evidence: ProgramEvidence | None
@@ -173,7 +173,7 @@ Input = (
     Started
     | Arrived
     | WasAsked
-    | Gone
+    | RecordedGone
     | Behind
     | OpenedChannel
     | Closed
@@ -218,9 +218,6 @@ _WITH_ADDRESSES: Final = frozenset((Began, Arrived, WasAsked))
 
 _FLUSHED: Final = Flushed()
 
-DECIDED_BY_DISK: Final = ("votes", "claims")
-"""What a node does not do without room on its disk, so that its recording ends there."""
-
 
 class Recorder:
     """Writes down the inputs of one node. `put` gets finished parts; `say` why nothing more is recorded;
@@ -254,11 +251,7 @@ class Recorder:
         self._write(began)
 
     def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
-        if event is BESIDE:
-            for each in effects:
-                if type(each) is DiskRefused and each.what in DECIDED_BY_DISK:
-                    self.end("what it did next was decided by its disk, which was full")
-        else:
+        if event is not BESIDE:
             self.write_down(now, event, effects)
 
     def write_down(
@@ -273,7 +266,7 @@ class Recorder:
             self._to_server = to_server
             self._write(ToServer() if to_server else ToSeat())
         try:
-            self._write(self._word(event))
+            self._write(self._word(event, to_server))
         except RostraError as error:
             self.end(str(error))
             return
@@ -328,8 +321,10 @@ class Recorder:
         self._buffer += _LENGTH.pack(len(encoded))
         self._buffer += encoded
 
-    def _word(self, event: Event) -> Input:
+    def _word(self, event: Event, to_server: bool) -> Input:
         match event:
+            case RoomChanged() if to_server:
+                return Inner()  # its replicas found out
             case PacketArrived(peer, packet):
                 frame = self._encoder.packet(packet)
                 self._encoder.turn_ends()
@@ -345,7 +340,7 @@ class Recorder:
             case ChannelClosed(peer, why):
                 return Closed(peer, why)
             case EndpointGone(endpoint, why, evidence):
-                return Gone(endpoint, why, evidence)
+                return RecordedGone(endpoint, why, evidence)
             case FellBehind(endpoint, groups):
                 return Behind(endpoint, groups)
             case NodeBegan():
@@ -428,7 +423,7 @@ def events(word: Input, packets: Packets) -> Event | None:
             return ChannelOpened(peer)
         case Closed(peer, why):
             return ChannelClosed(peer, why)
-        case Gone(endpoint, why, evidence):
+        case RecordedGone(endpoint, why, evidence):
             return EndpointGone(endpoint, why, evidence)
         case Behind(endpoint, groups):
             return FellBehind(endpoint, groups)

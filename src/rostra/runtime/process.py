@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 
 from rostra.config import WorldConfig
+from rostra.core.disk import KeepFree, RoomChanged
 from rostra.core.effects import (
     Answer,
     CancelTimer,
@@ -75,6 +76,7 @@ from rostra.protocols.election.events import (
     Resign,
     StallDetected,
     StateReceived,
+    StorageChanged,
 )
 from rostra.protocols.fifo.events import (
     Broadcast,
@@ -153,7 +155,7 @@ class HostedNode:
         self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
         self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
-        self.take_waiting: Callable[[], list[Event]] = list  # what a disk without room has held up
+        self.lacks_room = False  # on its disk, as it was told
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.observers: tuple[Observer, ...] = ()  # of every step
 
@@ -217,6 +219,7 @@ class Process:
             CancelTimer: self._cancel_timer,
             Persist: self._persist,
             Secure: self._persist,
+            KeepFree: self._keep_free,
             LinkUp: links.up,
             LinkMoved: links.up,
             LinkDown: links.down,
@@ -236,6 +239,7 @@ class Process:
             StateReceived: self._seat_ordered,
             FollowerLinked: self._seat_ordered,
             Committed: self._seat_ordered,
+            StorageChanged: self._seat_ordered,
         }
         self._do = with_observations(acts, self.carried_out)
 
@@ -297,6 +301,8 @@ class Process:
                 self._dial(hosted, peer)
         for seat in self._seats:
             self.step(seat, Begun())
+        for hosted in list(self.hosted_nodes.values()):
+            self._look_for_room(hosted)
         self.spawn(self._watch_programs())
         self.lag.start()
 
@@ -632,7 +638,9 @@ class Process:
         if isinstance(record, Ballot):
             hosted.store.persist_ballot(record)
         elif not isinstance(record, RegistryRecord):
-            hosted.store.persist(record)
+            if type(order) is Persist or hosted.replica is None:  # else it is for its seat to store
+                hosted.store.persist(record)
+                self._look_for_room(hosted)
         else:
             # A copy of a list that a server above us keeps: what matters can wait for the disk.
             hosted.unwritten[record.scope] = record
@@ -646,6 +654,24 @@ class Process:
                 self.no_room(hosted, "registry", error)
                 return
             del hosted.unwritten[scope]
+
+    def _keep_free(self, hosted: HostedNode, order: KeepFree) -> None:
+        hosted.store.keep_free(order.size)
+        self._look_for_room(hosted)
+
+    def _look_for_room(self, hosted: HostedNode) -> None:
+        """Is there room for the next records? The node is told when that changes."""
+        if hosted.replica is not None and not hosted.is_seat:
+            return  # its replicas tell it
+        lacking = ""
+        try:
+            hosted.store.make_room()
+        except StoreFailed as error:
+            lacking = error.what
+            self.no_room(hosted, "records", error)
+        if hosted.lacks_room != bool(lacking):
+            hosted.lacks_room = bool(lacking)
+            self.step_inside(hosted, RoomChanged(lacking))
 
     def no_room(self, hosted: HostedNode, what: str, error: StoreFailed) -> None:
         """The disk did not take this. What needs it is refused, or waits; the node goes on."""
@@ -738,5 +764,5 @@ class Process:
             self._disks_due = self.now + DISK_AGAIN_S
             for hosted in list(self.hosted_nodes.values()):
                 self._write_down(hosted)
-                for event in hosted.take_waiting():
-                    self.step(hosted, event)
+                if hosted.lacks_room:
+                    self._look_for_room(hosted)

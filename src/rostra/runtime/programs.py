@@ -24,11 +24,9 @@ from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
 from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
-from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import Denied, Open, Register, Unregister, denied
+from rostra.protocols.relaxed.requests import Denied, denied
 from rostra.runtime.arenas import Arenas
-from rostra.runtime.store import size_on_disk
 from rostra.transport.connection import Connection
 from rostra.wire import Mapped, ProgramHello, ProgramWelcome, Returned
 
@@ -234,29 +232,15 @@ class Programs:
     def in_next_turn(self, work: Callable[[], None]) -> None:
         self.process.loop.call_soon(work)
 
-    def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
+    def reserve_number(self) -> Denied | None:
         agent, store = self.stack.find(AGENT), self.hosted.store
         try:
-            if not isinstance(request, Open):
-                if (service := agent or self.stack.find(SERVER)) is not None:
-                    known = service.registry.record(request.group.scope)
-                    names = (request.group.name, *(known.names if known is not None else ()))
-                    store.make_room(size_on_disk(names))
-            elif agent is not None:
-                self._reserve(agent.next_number)
+            if agent is not None:
+                store.reserve_above(agent.next_number)
         except StoreFailed as error:
-            self.process.no_room(self.hosted, type(request).__name__.lower(), error)
-            return denied(error)
-        return None
-
-    def _reserve(self, number: int) -> None:
-        """On disk before the number is used: no later life may hand it out again."""
-        try:
-            self.hosted.store.reserve_above(number)
-        except StoreFailed as error:
-            if not self.hosted.store.has_reserved(number):
-                raise
             self.process.no_room(self.hosted, "numbers", error)
+            return None if agent is not None and store.has_reserved(agent.next_number) else denied(error)
+        return None
 
     def entered(self, group: Group) -> None:
         self.process.data.entered(group)

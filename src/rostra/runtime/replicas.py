@@ -6,7 +6,6 @@ server as well; when another replica is, that node ends and the process goes on.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Event
@@ -15,7 +14,6 @@ from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.observe.recording import Began
 from rostra.replica import Replica
-from rostra.runtime.durable import DurableSeat
 from rostra.runtime.process import HostedNode, Process
 from rostra.runtime.store import DiskStore
 
@@ -42,8 +40,6 @@ class Replicas:
     def host(self, replica: Replica, store: DiskStore, began: Began) -> None:
         seat = HostedNode(replica.seat, store, is_agent=False, began=began)
         seat.replica = replica
-        durable = DurableSeat(seat.node.stack, store, partial(self._process.no_room, seat, "votes"))
-        seat.node.stack, seat.take_waiting = durable, durable.take_waiting
         self._seats[replica.domain] = seat
         self._process.host(seat)
 

@@ -29,7 +29,6 @@ from rostra.observe.recording import FORMAT, Began
 from rostra.protocols.fifo.messages import Channel
 from rostra.runtime.arenas import MB_EACH
 from rostra.runtime.data import DataChannel, fitted
-from rostra.runtime.durable import DurableServer
 from rostra.runtime.listener import Listener
 from rostra.runtime.notify import Systemd
 from rostra.runtime.process import HostedNode, Process
@@ -223,7 +222,7 @@ class running:
                 else:
                     store = open_store(settings.state, domain)
                     plan = _server_plan(settings.world, domain, store.incarnation, process.data)
-                    process.host(_durable(process, _hosted(plan, store)))
+                    process.host(_hosted(plan, store))
                     process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
             if settings.host is not None:
                 store = open_store(settings.state, settings.host)
@@ -352,14 +351,6 @@ def _hosted(plan: NodePlan, store: DiskStore) -> HostedNode:
     registry = store.registry()
     began = Began(FORMAT, plan, registry.copies(plan.path), own=registry.own.all())
     return HostedNode(make_node(plan, make_stack(plan, registry)), store, is_agent=plan.is_agent, began=began)
-
-
-def _durable(process: Process, server: HostedNode) -> HostedNode:
-    durable = DurableServer(
-        server.stack, server.path, server.store, partial(process.no_room, server, "claims")
-    )
-    server.node.stack, server.take_waiting = durable, durable.take_waiting
-    return server
 
 
 def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: DataChannel) -> NodePlan:

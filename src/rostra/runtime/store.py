@@ -9,9 +9,11 @@ are used, and a new life begins above everything reserved, whatever it used of i
 falls behind the wall clock in milliseconds: a machine whose state directory was lost, or that never had one,
 still begins above its earlier lives as long as its clock is sane (C-005).
 
-**A full disk.** What must not be lost is on disk before anything rests on it, so room is made first
-(`make_room`): a driver that gets none refuses the request, or lets a message between replicas wait, and the
-node goes on. A write that fails without that ends the node: a crash is safe, forgetting is not.
+**A full disk.** What must not be lost is on disk before anything rests on it, so some room is always kept
+free in the file itself (`make_room`): for records that come, and as much again as those that are there take.
+A driver that gets none reports that to the node, which decides what to do without (`core/disk.py`). A write
+that fails all the same, because one step changed more than that, ends the node: a crash is safe, forgetting
+is not.
 """
 
 import contextlib
@@ -24,6 +26,7 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
+from rostra.core.disk import FREE_BYTES
 from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord, RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
@@ -39,7 +42,8 @@ clock."""
 
 
 ROOM_BYTES: Final = 16_384
-"""What a write may need beside its own bytes: pages of the tree, and of the free list."""
+"""What a write may need beside its own bytes: pages of the tree, and of the free list. Room is made for as
+much more than must be free, so that it is not made for every write."""
 
 
 BLAMED_MAX: Final = 256
@@ -55,8 +59,11 @@ class DiskStore(Protocol):
     def has_reserved(self, number: int) -> bool:
         """Is that sure already?"""
 
-    def make_room(self, size: int) -> None:
-        """The next write of up to so many bytes finds room on the disk; `StoreFailed` if there is none."""
+    def keep_free(self, size: int) -> None:
+        """From now on, `make_room` is for at least so many bytes."""
+
+    def make_room(self) -> None:
+        """The next writes find room on the disk; `StoreFailed` if there is none."""
 
     def registry(self) -> Registry: ...
 
@@ -98,7 +105,10 @@ class MemoryStore:
     def has_reserved(self, number: int) -> bool:
         return True
 
-    def make_room(self, size: int) -> None:
+    def keep_free(self, size: int) -> None:
+        pass
+
+    def make_room(self) -> None:
         pass
 
     def registry(self) -> Registry:
@@ -166,6 +176,9 @@ class Disk:
             self._lists = self._read_registry()
             self._kept = self._read_records()
             self._version = self._kept.version
+            self._sizes = {record.key: record.size for record in self._kept.records}
+            self._free_bytes = FREE_BYTES
+            (self._page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
             self._ballot = self._read_ballot()
             self._known = self._read_known()
             self._blamed = self._read_blamed()
@@ -210,16 +223,26 @@ class Disk:
     def has_reserved(self, number: int) -> bool:
         return number <= self._reserved
 
-    def make_room(self, size: int) -> None:
-        """Write as much as is to come, and take it back: the pages stay in the file, free for the next
-        write."""
+    def keep_free(self, size: int) -> None:
+        self._free_bytes = max(self._free_bytes, size)
+
+    def make_room(self) -> None:
+        """Write as much as may come, write over it, and take it back: its pages stay in the file, free for
+        the next writes, and so do those of SQLite's journal, which holds what is written over."""
+        needed = max(self._free_bytes, FREE_BYTES + sum(self._sizes.values())) + ROOM_BYTES
+        (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
+        if pages * self._page_bytes >= needed:
+            return
 
         def rehearse() -> None:
             self._db.execute("DELETE FROM room")
-            self._db.execute("INSERT INTO room (bytes) VALUES (zeroblob(?))", (size + ROOM_BYTES,))
+            self._db.execute("INSERT INTO room (bytes) VALUES (zeroblob(?))", (needed + ROOM_BYTES,))
 
-        self._write(rehearse)
-        self._write(lambda: self._db.execute("DELETE FROM room"))
+        try:
+            self._write(rehearse)
+            self._write(rehearse)
+        finally:
+            self._write(lambda: self._db.execute("DELETE FROM room"))
 
     def registry(self) -> Registry:
         return Registry.of([*self._lists, self._kept])
@@ -236,6 +259,9 @@ class Disk:
             case KeyedRecord(_, version) if version > self._version:
                 self._write(lambda: self._keep(version, (record,)))
                 self._version = version
+                self._sizes.pop(record.key, None)
+                if record.data is not None:
+                    self._sizes[record.key] = record.size
             case RecordSet(version, records):
 
                 def replace() -> None:
@@ -244,6 +270,7 @@ class Disk:
 
                 self._write(replace)
                 self._version = version
+                self._sizes = {record.key: record.size for record in records}
 
     def _keep(self, version: int, records: Iterable[KeyedRecord]) -> None:
         """Version and records change together or not at all."""
@@ -395,11 +422,6 @@ class _Vote(msgspec.Struct, array_like=True):
 
 class StoreChange(Protocol):
     def __call__(self) -> object: ...
-
-
-def size_on_disk(names: Iterable[str]) -> int:
-    """Of a list of permanent groups, at most: as JSON, in which a quotation mark takes two bytes."""
-    return sum([len(name.encode()) * 2 + 3 for name in names])
 
 
 def open_store(directory: Path | None, path: Domain) -> DiskStore:

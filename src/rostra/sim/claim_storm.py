@@ -97,6 +97,9 @@ class Joiner:
 
 
 class ClaimStorm(Reporter):
+    faults: tuple[str, ...] = FAULTS
+    deeds: tuple[int, ...] = (0, 1, 1, 2, 4)
+
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.shows = {CallAnswered: self._answered, ProgramTold: self._told}
         luck = self.luck = Random(f"claims {seed}")
@@ -141,7 +144,7 @@ class ClaimStorm(Reporter):
         spread_s = luck.choice((0.0, 0.01, 0.1, 0.5))
         waiting = sorted([(luck.uniform(0.0, spread_s), number) for number in range(len(self.joiners))])
         began = world.now
-        deeds = luck.choice((0, 1, 1, 2, 4))
+        deeds = luck.choice(self.deeds)
         pace_s = luck.choice((0.002, 0.02, 0.1, 1.0, 3.0))
         while waiting or deeds:
             if waiting and (not deeds or luck.random() < 0.6):
@@ -151,7 +154,7 @@ class ClaimStorm(Reporter):
             else:
                 deeds -= 1
                 world.run(luck.uniform(0.0, pace_s))
-                getattr(self, f"_{luck.choice(FAULTS)}")()
+                getattr(self, f"_{luck.choice(self.faults)}")()
                 self._ask_again()
         world.run(luck.uniform(0.0, pace_s))
 
@@ -203,7 +206,19 @@ class ClaimStorm(Reporter):
     def _rest(self) -> None:
         self.world.run(self.luck.choice((0.5, 5.0)))
 
+    def _fill(self) -> None:
+        """The disks of a few servers and replicas, perhaps of a majority of these."""
+        servers = [*self.world.seats.of[EU], "eu.fr", "eu.de", "eu.it"]
+        for server in self.luck.sample(servers, self.luck.choice((1, 2, 3))):
+            self.world.fill_disk(server)
+
+    def _drain(self) -> None:
+        for path, process in self.world.processes.items():
+            if process.full:
+                self.world.fill_disk(path, full=False)
+
     def _clear(self) -> None:
+        self._drain()
         self._resume()
         self._restart()
         self.world.heal()
@@ -279,3 +294,11 @@ class ClaimStorm(Reporter):
             world.unregister(CHESS)
             world.run(2.0)
             assert self._claim() is None, "a claim that nobody holds outlived its permanent group"
+
+
+class DiskStorm(ClaimStorm):
+    """The same, and disks of servers and replicas fill and drain. A server that stores on a full disk breaks
+    off the storm (`SimNodes`); one that acknowledges what it did not store leaves two kinds, or none."""
+
+    faults = (*FAULTS, "fill", "fill", "fill", "fill", "fill", "drain", "drain", "drain")
+    deeds = (2, 4, 8)

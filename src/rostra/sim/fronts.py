@@ -301,8 +301,8 @@ class SimFront:
         if self.world.fronts.of.get(self.process.path) is self:
             self.in_turn(work)
 
-    def no_room_for(self, request: Any) -> None:
-        """There always is."""
+    def reserve_number(self) -> None:
+        """Numbers of a simulated life are its own."""
 
     def entered(self, group: Group) -> None:
         self.world.channels.entered(self.process, group)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rostra.core import effects
+from rostra.core.disk import KeepFree, RoomChanged
 from rostra.core.effects import Event, LinkDown, LinkMoved, LinkUp, TimerFired, TimerKey
 from rostra.core.observer import TURN_ENDED, NodeBegan, Seen, with_observations
 from rostra.core.stack import Stack
@@ -23,6 +24,7 @@ from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
 from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election import events as seat
+from rostra.protocols.election.core import Ballot
 from rostra.protocols.fifo import events as talk
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.links.events import (
@@ -30,7 +32,7 @@ from rostra.protocols.links.events import (
     Transmit,
 )
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.registry import Registry, RegistryRecord
 from rostra.sim.channels import DatagramArrived
 from rostra.sim.fronts import ProgramDid
 from rostra.sim.history import ServerChanged
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from rostra.sim.world import World
 
 WORLD_NAME: Final = "sim"
+FULL: Final = "the disk is full"
 
 NUMBERS_PER_LIFE: Final = 1_000
 """Incarnations are multiples of this, so that the number of an endpoint shows which life of its agent
@@ -54,6 +57,7 @@ class SimProcess:
     __slots__ = (
         "busy_until",
         "disk",
+        "full",
         "inbox",
         "incarnation",
         "life",
@@ -83,6 +87,7 @@ class SimProcess:
         self.skew_s = 0.0  # how far this server's clock is ahead of the world's
         self.timers: dict[TimerKey, int] = {}
         self.disk: list[Any] = []  # survives crashes
+        self.full = False  # a fault: nothing but ballots finds room there
         self.shelf = Shelf()  # does not: backlogs of slow receivers
         self.lines: dict[Domain, SimLine] = {}
 
@@ -116,6 +121,7 @@ class SimNodes:
             effects.Answer: fronts.answer,
             effects.Persist: self._persist,
             effects.Secure: self._persist,
+            KeepFree: self._keep_free,
             LinkUp: self._link_changed,
             LinkDown: self._link_changed,
             LinkMoved: self._link_changed,
@@ -133,6 +139,7 @@ class SimNodes:
             seat.StateReceived: self._seat_ordered,
             seat.FollowerLinked: self._seat_ordered,
             seat.Committed: self._seat_ordered,
+            seat.StorageChanged: self._seat_ordered,
         }
         self._carry = with_observations(acts, self._carried_out)
 
@@ -245,8 +252,26 @@ class SimNodes:
             self.step(process, TimerFired(timer))
 
     def _persist(self, process: SimProcess, order: effects.Persist | effects.Secure) -> None:
-        # A server that a replica leads writes to the disk of its seat.
-        self.processes[self._world.seats.leaders.get(process.path, process.path)].disk.append(order.record)
+        record = order.record
+        if type(order) is effects.Secure and process.path in self._world.seats.leaders:
+            return  # for its seat to store
+        if isinstance(record, RegistryRecord):
+            # A copy, which can wait for room. A server that a replica leads writes to the disk of its seat.
+            process = self.processes[self._world.seats.leaders.get(process.path, process.path)]
+        elif process.full:
+            assert isinstance(record, Ballot), f"{process.path} stores {record} on a full disk"
+        process.disk.append(record)
+
+    def _keep_free(self, process: SimProcess, order: KeepFree) -> None:
+        """There is, or there is no room at all."""
+
+    def fill_disk(self, server: str, *, full: bool = True) -> None:
+        """No record finds room on its disk any more; or does again."""
+        process = self._world.process(server)
+        if process.full != full:
+            process.full = full
+            self._world.write(ServerChanged, process.path, "disk full" if full else "disk freed")
+            self.inject(process, RoomChanged(FULL if full else ""))
 
     def _spill(self, process: SimProcess, order: talk.Spill) -> None:
         self.inject(process, process.shelf.keep(order))
@@ -390,6 +415,7 @@ class SimNodes:
             for peer in process.lines:
                 self.step(process, ChannelOpened(peer))
             self.step(process, seat.Begun())
+            self._look_for_room(process)
             self._world.agenda.at(self._world.now + WATCH_TICK_S, self.tell_time, process, process.life)
             return
         registry = Registry.of(process.disk)
@@ -406,6 +432,11 @@ class SimNodes:
         self._carry_out(process, NodeBegan(), process.node.start(self._clock(process)))
         for peer in process.lines:
             self.step(process, ChannelOpened(peer))
+        self._look_for_room(process)
+
+    def _look_for_room(self, process: SimProcess) -> None:
+        if process.full:
+            self.step(process, RoomChanged(FULL))
 
     def _detail(self, process: SimProcess) -> dict[str, Any]:
         world = self._world

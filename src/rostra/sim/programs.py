@@ -24,7 +24,7 @@ from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Reading, Submit, Told
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import AnySetNotice, JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
@@ -112,6 +112,7 @@ class SimProgram:
         self.host = host
         self.name = name
         self.alive = True
+        self.died_joining: set[Group] = set()  # where its agent may have let it in after its death
         self.deaf = False  # it does not read
         self.endpoint: Endpoint | None = None
         self.waiting: list[SimCall] = []  # asked before the agent had opened the endpoint
@@ -122,6 +123,7 @@ class SimProgram:
         self.watched = Views()
         self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
         self.agreed: dict[Group, SimAgreed] = {}  # groups of agreed membership that it is in
+        self.set_notices: list[AnySetNotice] = []  # of transient sets and sequences
         self.link: SimLink
         self._world = world
         self._calls: dict[int, SimCall] = {}
@@ -366,7 +368,12 @@ class SimProgram:
 
     def take(self, item: Answered | Told) -> None:
         if isinstance(item, Told):
-            if self.alive:
+            if not self.alive:
+                return
+            if isinstance(item.notice, AnySetNotice):
+                self.set_notices.append(item.notice)
+                self._world.busy()
+            else:
                 self._hear(item.notice)
             return
         call = self._calls.pop(item.token)
@@ -546,6 +553,8 @@ class SimProgram:
 
     def die(self) -> None:
         self.alive = False
+        joins = [call.request for call in self._calls.values() if isinstance(call.request, Join)]
+        self.died_joining = {join.group for join in joins}
         self.views, self.watched = Views(), Views()
         self.following.clear()
         self.online.clear()

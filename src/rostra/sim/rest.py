@@ -70,10 +70,16 @@ class Comparison:
         """Of the newest records, those that count."""
         return records
 
+    def _died_joining(self, group: Group, endpoint: Endpoint) -> bool:
+        programs = self.world.programs
+        return any(each.endpoint == endpoint and group in each.died_joining for each in programs)
+
     def _nobody_is_invented(self, record: NoticeRecord, group: Group, members: Members) -> None:
         """C-075: only endpoints that joined are named as members."""
         for member in members:
             joined_at = self._joined_at.get((group, member.endpoint))
+            if joined_at is None and self._died_joining(group, member.endpoint):
+                continue  # its agent let it in, and found that out afterwards
             assert joined_at is not None and joined_at <= record.at, (
                 f"{record.endpoint} was told of {member.endpoint}, which had not joined {group}"
             )

@@ -30,7 +30,7 @@ from rostra.sim.checkers import (
     stable_truth,
     watch_complete,
 )
-from rostra.sim.claim_storm import ClaimStorm
+from rostra.sim.claim_storm import ClaimStorm, DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.move_storm import MoveStorm
@@ -67,6 +67,9 @@ HOSTILE: Final = "hostile"
 CLAIMS: Final = "claims"
 """Nor this: first members of several kinds join one group at once."""
 
+DISKS: Final = "disks"
+"""Nor this: as claims, and disks fill and drain."""
+
 VIEWS: Final = "views"
 """Nor this: agreed groups, while servers and hosts crash and sites are cut."""
 
@@ -89,7 +92,7 @@ SETS: Final = "sets"
 """Nor this: led groups, in the same weather."""
 
 STORMS: Final = (
-    *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS),
+    *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, DISKS),
     *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS),
 )
 """What a storm can blow through."""
@@ -127,7 +130,7 @@ def _begin(
     kinds: dict[
         str, Callable[..., TalkStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm]
     ]
-    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm}
+    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm, DISKS: DiskStorm}
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm}
     if (kind := kinds.get(shape_name)) is not None:

@@ -183,6 +183,8 @@ class Tally:
 
 
 def groups_of(message: Any) -> tuple[Group, ...]:
-    """The groups that a message names."""
+    """The groups that a message names. Those that servers of a set carry to each other, with all that they
+    are, are not among them: the server of the scope may be one of these."""
     group = getattr(message, "group", None)
-    return (group,) if group is not None else getattr(message, "groups", ())
+    named = (group,) if group is not None else getattr(message, "groups", ())
+    return tuple([each for each in named if isinstance(each, Group)])

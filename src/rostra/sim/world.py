@@ -331,6 +331,10 @@ class World:
         self.nodes.slow(server, step_s)
         return self
 
+    def fill_disk(self, server: str, *, full: bool = True) -> "World":
+        self.nodes.fill_disk(server, full=full)
+        return self
+
     def step_clock(self, server: str, by_s: float) -> "World":
         self.nodes.step_clock(server, by_s)
         return self

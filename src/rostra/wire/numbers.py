@@ -19,6 +19,7 @@ from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import Speech
 from rostra.protocols.front.messages import Answered, AnyRequest, Told
 from rostra.protocols.led.messages import AnyLedMessage
+from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice
 from rostra.protocols.links.packets import AnyPacket
 from rostra.protocols.relaxed import messages as relaxed
 from rostra.protocols.relaxed.requests import AnySaid
@@ -42,7 +43,7 @@ def _numbers(union: Any) -> Numbers:
 PACKETS: Final = _numbers(AnyPacket)
 MESSAGES: Final = _numbers(Message)
 REQUESTS: Final = _numbers(AnyRequest)
-SAID: Final = _numbers(AnySaid | GroupPresented)
+SAID: Final = _numbers(AnySaid | GroupPresented | AnySetAnswer | AnySetNotice)
 """Answers of `relaxed` have 1 to 15, its notices 16 and more; `Absolute` is both."""
 
 PROGRAM_FRAMES: Final = _numbers(ToAgent | ToProgram)

@@ -15,9 +15,8 @@ from rostra.errors import UNDECODABLE as UNDECODABLE
 from rostra.errors import Malformed
 from rostra.names import Group
 from rostra.names.checks import Natural
-from rostra.protocols.front.messages import Answered, AnyAnswer, AnyRequest, Told
+from rostra.protocols.front.messages import Answered, AnyAnswer, AnyRequest, AnyTold, Told
 from rostra.protocols.links.packets import Beat, Bye, Hello
-from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.wire.frames import PACKET_MESSAGES_MAX, Refusal
 from rostra.wire.numbers import Message
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
@@ -97,7 +96,7 @@ MESSAGE: Final = Decoder(Message)
 REQUEST: Final = Decoder(AnyRequest)
 ITEM: Final = Decoder(Answered | Told)
 ANSWER: Final = Decoder(AnyAnswer)
-NOTICE: Final = Decoder(AnyNotice)
+NOTICE: Final = Decoder(AnyTold)
 
 NUMBERED: Final = Decoder(NumberedShape)
 LOOSE_DATA: Final = Decoder(LooseData)

@@ -213,12 +213,12 @@ class AgreedAgent(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Answers to our own questions; and members that another service put out."""
-        if not self._own and not self.groups:
+        if self._token == FIRST_TOKEN and not self.groups:
             return effects
         rest: list[Effect] = []
         for effect in effects:
-            if type(effect) is Answer and effect.token in self._own:
-                about = self._own.pop(effect.token)
+            if type(effect) is Answer and effect.token < FIRST_TOKEN:
+                about = self._own.pop(effect.token, None)  # none: its endpoint is gone meanwhile
                 if about is not None:
                     self._answered_us(now, *about, effect.result, rest)
                 continue

@@ -51,7 +51,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NotAllowed, TooLarge, Unreachable
+from rostra.errors import BY_CODE, NotAllowed, StoreFailed, TooLarge, Unreachable
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed import ordering
@@ -239,9 +239,12 @@ class AgreedServer(Holdings, Service):
         return self._neighbours.next_hop(host) if inside(self.domain, host) else None
 
     def _keep(self, core: CoreSet) -> None:
-        name, state = core.core.set, core.core.state
-        if self._is_replica or name in self._keeper or state.tried or state.table.has_rules:
-            self._keeper.keep(name, state)
+        if self._is_kept(core):
+            self._keeper.keep(core.core.set, core.core.state)
+
+    def _is_kept(self, core: CoreSet) -> bool:
+        state = core.core.state
+        return self._is_replica or core.core.set in self._keeper or bool(state.tried) or state.table.has_rules
 
     def _after_secured(self, since: int, out: list[Effect]) -> list[Effect]:
         """All records of this step are written first, in the order of their versions: what is sent rests on
@@ -553,6 +556,8 @@ class AgreedServer(Holdings, Service):
         if message.verb is GroupVerb.JOIN and group not in groups and len(groups) >= HOST_GROUPS_MAX:
             why = f"{host} is in {HOST_GROUPS_MAX} agreed groups"
             return self._answer(message.question, group, TooLarge.code, why, out)
+        if message.verb is GroupVerb.JOIN and (why := self._records.no_room) and self._is_kept(core):
+            return self._answer(message.question, group, StoreFailed.code, why, out)
         if is_primary(kind) and not self._has_parent and group.scope != self.domain:
             why = f'{group.scope} has no server, which survive="primary" asks; choose survive="majority"'
             return self._answer(message.question, group, NotAllowed.code, why, out)

@@ -42,7 +42,16 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BadInput, NotAllowed, NotAvailable, Refused, RostraError, TooLarge, Unreachable
+from rostra.errors import (
+    BadInput,
+    NotAllowed,
+    NotAvailable,
+    Refused,
+    RostraError,
+    StoreFailed,
+    TooLarge,
+    Unreachable,
+)
 from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
@@ -223,8 +232,9 @@ class ClaimAgent(Service):
         if not asked.waiting:
             return
         del self.asked[group]
-        kind = TooLarge if answer.code == TooLarge.code else Unreachable
-        refusal = kind(f"{group} cannot be claimed: {answer.why}", fix="ask again later")
+        kind = {TooLarge.code: TooLarge, StoreFailed.code: StoreFailed}.get(answer.code, Unreachable)
+        fix = "free some space on that disk, and ask again" if kind is StoreFailed else "ask again later"
+        refusal = kind(f"{group} cannot be claimed: {answer.why}", fix=fix)
         self._refuse(asked.waiting, refusal, out)
 
     def _decided(

@@ -15,6 +15,9 @@ in all other views; the cluster's server releases the claims that it forwarded f
 off has not left: it may have members, and its claims stay until it releases them. When a host comes back it
 claims again; if another kind stands by then, its agent removes its members.
 
+**Without room on the disk** a new claim is refused with the reason, a release is not answered, so that it is
+sent again, and claims of hosts that are gone are released when there is room.
+
 A neighbour is trusted about the hosts behind it only: a claim or release must come from the side of the
 claimer, and an answer from that of the scope's server (C-125).
 """
@@ -22,6 +25,7 @@ claimer, and an answer from that of the scope's server (C-125).
 from collections.abc import Sequence
 from typing import Final
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Effect,
     Event,
@@ -39,7 +43,7 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import TooLarge, Unreachable
+from rostra.errors import StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group, depth, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
@@ -56,11 +60,12 @@ CLAIM_SERVER: ServiceName["ClaimServer"] = ServiceName("claims server")
 LOST: Final[TimerKey] = ("claims", "lost")
 
 PASSED_ON: Final = "next hop is down"
+NO_ROOM: Final = "no room on the disk"
 
 
 class ClaimServer(Service):
     name = CLAIM_SERVER
-    takes = (Claim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved)
+    takes = (Claim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
 
     def __init__(self, domain: Domain, registry: Registry) -> None:
         self.domain = domain
@@ -88,6 +93,8 @@ class ClaimServer(Service):
                 return self._release_lost()
             case LinkDown(peer):
                 return self._link_down(peer)
+            case RoomChanged("") if self._lost:
+                return [SetTimer(LOST, 0.0)]
             case LinkUp(peer) | LinkMoved(peer) if peer == self._neighbours.parent:
                 gone = sorted([(host, group) for host, groups in self.gone.items() for group in groups])
                 return [self._released(host, group) for host, group in gone]
@@ -127,7 +134,11 @@ class ClaimServer(Service):
 
     def _decide(self, message: ClaimMessage) -> list[Effect | ClaimAnswer]:
         name, host = message.group.name, message.claimer
+        standing, no_room = self.table.get(name), self._registry.own.no_room
+        holds = standing is not None and host in standing.holders
         if isinstance(message, ClaimReleased):
+            if no_room and holds:
+                return [_ignored(message, NO_ROOM)]  # it is sent again until it is answered
             permanent = self._registry.is_permanent(message.group)
             removed = self.table.release(name, host, permanent=permanent)
             standing = self.table.get(name)
@@ -137,8 +148,9 @@ class ClaimServer(Service):
             removed.sort(key=lambda each: each.version)
             return [*map(Secure, removed), _answer(message, standing.group_kind, standing.birth)]
         assert isinstance(message, Claim)
-        standing = self.table.get(name)
         if standing is None or standing.group_kind == message.group_kind:
+            if no_room and not holds:
+                return [_ignored(message, NO_ROOM), _answer(message, code=StoreFailed.code, why=no_room)]
             if why := self.table.why_not(name, host):
                 return [_answer(message, code=TooLarge.code, why=why)]
             standing = self.table.claim(name, host, message.group_kind)
@@ -200,7 +212,9 @@ class ClaimServer(Service):
         return effects
 
     def _release_lost(self) -> list[Effect]:
-        """What hosts held in our own scope that are gone."""
+        """What hosts held in our own scope that are gone; once that can be stored."""
+        if self._registry.own.no_room:
+            return []
         lost, self._lost = self._lost, []
         removed: list[KeyedRecord] = []
         for host in lost:

@@ -45,6 +45,12 @@ t begin with ``t << 10``, and its first change changes nothing. Hence a larger v
 or a later change of the same one, and what an older leader sent to few never looks newer. Until there is a
 first record, nothing is replicated.
 
+**A full disk** (`core/disk.py`). Votes are always stored: a ballot takes the place of the one before. Records
+are taken into memory, sent and followed as ever, and acknowledged only when they are on disk; all that a seat
+has not stored it stores at once, when there is room. Seats report whether they can store. A leader goes on as
+long as a majority can, itself included or not: if it crashes, that majority has what counts. Otherwise its
+server is told that nothing can be stored (`StorageChanged`), and refuses.
+
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
 
@@ -63,6 +69,7 @@ from typing import Final, get_args
 import msgspec
 from msgspec import Struct
 
+from rostra.core.disk import FREE_BYTES, KeepFree, RoomChanged
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -98,6 +105,7 @@ from rostra.protocols.election.events import (
     Share,
     StallDetected,
     StateReceived,
+    StorageChanged,
     TermRefused,
 )
 from rostra.protocols.election.messages import (
@@ -111,6 +119,7 @@ from rostra.protocols.election.messages import (
     RecordReplicated,
     ReplicateAll,
     ReplicateRecord,
+    RoomReported,
     SeatMessage,
     Shared,
     VoteGranted,
@@ -123,6 +132,7 @@ from rostra.protocols.links.packets import AHEAD_MS_MAX
 from rostra.protocols.relaxed.requests import Inspect, Inspected, denied
 
 STAND: Final[TimerKey] = ("election", "stand")
+STORE: Final[TimerKey] = ("election", "store")
 
 CHANGES_PER_TERM: Final = 1 << 10
 """Versions between those of one term and those of the next. A leader with more changes takes up some of the
@@ -145,7 +155,7 @@ class SeatCore(Service):
 
     name = SEAT
     takes = (
-        *(*get_args(SeatMessage), Begun, Clock, StallDetected, Record, Share),
+        *(*get_args(SeatMessage), Begun, Clock, StallDetected, Record, RoomChanged, Share),
         *(Inspect, LinkUp, LinkDown),
     )
 
@@ -174,6 +184,13 @@ class SeatCore(Service):
         self.parts: tuple[KeyedRecord, ...] | None = None  # while we follow: of all records, until the last
         self.based = False  # while we follow: all records were once our leader's
         self.committed = 0  # while we lead: reported to the driver
+        self.no_room = ""  # on our disk: why
+        self.stored = records.version  # on our disk; below our version if there was no room
+        self.full: frozenset[Domain] = frozenset()  # seats that are linked and cannot store
+        self._sent = 0  # while we lead: the version up to which followers were sent our changes
+        self._missed = False  # a change was not stored
+        self._free = FREE_BYTES  # room that the driver keeps
+        self._storable = True  # while we lead: as last reported
         self._rank = self.seats.index(me)
         self._tried = False  # to be elected, and in vain, since we lost the last leader
         self._behind = ballot.term > 0  # there is or was a leader, of which we know nothing in this life
@@ -227,6 +244,13 @@ class SeatCore(Service):
                 self.waiting = False
                 self._tried = not isinstance(self.state, Following)
                 self._ask_pre_votes()
+            case TimerFired(timer) if timer == STORE:
+                self._store_all()
+            case RoomChanged(lacking):
+                self.no_room = lacking
+                self._send_all(self._linked(), RoomReported(not lacking))
+                self._store_all()
+                self._report_storage()
             case Begun():
                 if len(self.seats) == 1:
                     self._ask_pre_votes()
@@ -258,6 +282,9 @@ class SeatCore(Service):
                 self._vote_asked(sender, message)
             case _, LeaderAnnounced(term):
                 self._leader_announced(sender, term)
+            case _, RoomReported(can_store):
+                self.full = self.full - {sender} if can_store else self.full | {sender}
+                self._report_storage()
             case PreCandidate(term, granted), PreVoteGranted(theirs) if theirs == term:
                 self._pre_votes_counted(PreCandidate(term, granted | {sender}))
             case Candidate(term, votes), VoteGranted(theirs) if theirs == term:
@@ -298,6 +325,8 @@ class SeatCore(Service):
 
     def _link_up(self, peer: Domain) -> None:
         self.up.add(peer)
+        if self.no_room:
+            self._send(peer, RoomReported(False))
         match self.state:
             case Leading(term):
                 self._send(peer, LeaderAnnounced(term))
@@ -309,9 +338,11 @@ class SeatCore(Service):
                 self._send(peer, VoteRequest(term, self.version))
             case Following(None) if not self.waiting:
                 self._wait(self._config.stand_s(self._place))
+        self._report_storage()
 
     def _link_down(self, peer: Domain) -> None:
         self.up.discard(peer)
+        self.full -= {peer}
         self._early.pop(peer, None)
         match self.state:
             case Leading() if not self.linked_majority:
@@ -323,6 +354,7 @@ class SeatCore(Service):
                 self._stop_waiting()
             case PreCandidate(term, granted):
                 self.state = PreCandidate(term, granted - {peer})
+        self._report_storage()
 
     def _lose_leader(self) -> None:
         self.state = Following(None)
@@ -393,14 +425,17 @@ class SeatCore(Service):
         self._stop_waiting()
         renewed = self.records.renew(state.term * CHANGES_PER_TERM)
         if renewed is not None:
-            self._effects.append(Persist(renewed))
-        self.kept = {self.me: self.version}
+            self._store(renewed)
+        self.kept = {self.me: self.stored}
+        self._sent = self.version
         self.committed = 0
+        self._storable = True
         self._effects.append(Lead(state.term))
         self._send_all(self._linked(), LeaderAnnounced(state.term))
         self._send_everything(self._linked())
         self._effects += [FollowerLinked(peer) for peer in self._linked()]
         self._commit()
+        self._report_storage()
 
     def _leader_announced(self, sender: Domain, term: int) -> None:
         if term < self.ballot.term:
@@ -447,7 +482,7 @@ class SeatCore(Service):
         )
         self.state = Following(None)
         self.kept = {}
-        self.committed = 0
+        self._sent = self.committed = 0
         self._behind = True
         self._wait(self._config.stand_s(self._place))
 
@@ -477,11 +512,12 @@ class SeatCore(Service):
     def _record(self, event: Event, record: KeyedRecord) -> None:
         if not isinstance(self.state, Leading):
             self._ignore(event, "does not lead")
-        elif record.version <= self.kept[self.me]:
+        elif record.version <= self._sent:
             self._ignore(event, "older record")
         else:
-            is_first = not self.kept[self.me]
-            self.kept[self.me] = record.version
+            is_first, self._sent = not self._sent, record.version
+            self._store(record)
+            self.kept[self.me] = self.stored
             if is_first:
                 self._send_everything(self._linked())
             else:
@@ -507,8 +543,8 @@ class SeatCore(Service):
             self.parts, self.based = None, True
             kept = RecordSet(message.version, (*before, *message.records))
             self.records.replace(kept)
-            self._effects.append(Persist(kept))
-            self._send(sender, RecordReplicated(message.term, message.version))
+            self._store(kept)
+            self._acknowledge(sender)
 
     def _replicate(self, sender: Domain, message: ReplicateRecord) -> None:
         record = message.record
@@ -518,8 +554,52 @@ class SeatCore(Service):
             self._ignore(message, "out of order")
         else:
             self.records.apply(record)
-            self._effects.append(Persist(record))
-            self._send(sender, RecordReplicated(message.term, record.version))
+            self._store(record)
+            self._acknowledge(sender)
+
+    def _acknowledge(self, leader: Domain) -> None:
+        if self.stored == self.version:
+            self._send(leader, RecordReplicated(self.ballot.term, self.version))
+
+    # Disks
+
+    def _store(self, change: KeyedRecord | RecordSet) -> None:
+        """Before what follows. Without room, or behind a change that found none: all at once, later."""
+        if isinstance(change, KeyedRecord) and change.version <= self.stored:
+            return  # as a part of all
+        if self.no_room or change.size > self._free or (self._missed and isinstance(change, KeyedRecord)):
+            self._missed = True
+            self._store_all()
+            return
+        self._effects.append(Persist(change))
+        self.stored, self._missed = change.version, False
+
+    def _store_all(self) -> None:
+        if self.no_room or not self._missed:
+            return
+        kept = self.records.all()
+        if kept.size > self._free:
+            # If the driver has no such room it reports that first.
+            self._free = 2 * kept.size
+            self._effects += [KeepFree(self._free), SetTimer(STORE, 0.0)]
+            return
+        self._effects.append(Persist(kept))
+        self.stored, self._missed = kept.version, False
+        match self.state:
+            case Leading():
+                self.kept[self.me] = self.stored
+                self._commit()
+            case Following(leader) if leader is not None and self.based:
+                self._acknowledge(leader)
+
+    def _report_storage(self) -> None:
+        if not isinstance(self.state, Leading):
+            return
+        able = len(self.up - self.full) + (not self.no_room)
+        if self._storable != self._is_majority(able):
+            self._storable = not self._storable
+            lacking = f"only {able} of {len(self.seats)} replicas of {self.scope} have room on their disks"
+            self._effects.append(StorageChanged("" if self._storable else lacking))
 
     def _commit(self) -> None:
         versions = sorted(self.kept.values(), reverse=True)
@@ -578,8 +658,8 @@ class SeatCore(Service):
     @property
     def _place(self) -> int:
         """Our place in the order of standing. A seat without the last leader's state lets those
-        that have it go first: a takeover by one of them loses nothing."""
-        return self._rank + len(self.seats) if self._behind else self._rank
+        that have it go first: a takeover by one of them loses nothing. So does one that cannot store."""
+        return self._rank + len(self.seats) if self._behind or self.no_room else self._rank
 
     def _wait(self, after_s: float) -> None:
         """Until STAND, if a majority could elect us then."""

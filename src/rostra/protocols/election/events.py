@@ -1,7 +1,8 @@
 """Events that a driver gives to a seat, and the effects it returns besides those of every core.
 
-    driver ── Begun, Clock, StallDetected, Share, Record ──▶ seat
-    driver ◀── Lead, Resign, Follow, FollowerLinked, StateReceived, Committed, TermRefused ── seat
+    driver ── Begun, Clock, StallDetected, RoomChanged, Share, Record ──▶ seat
+    driver ◀── Lead, Resign, Follow, FollowerLinked, StateReceived, Committed, StorageChanged,
+              TermRefused ── seat
 
 `Lead` and `Resign` alternate. Between them the driver runs the server of the domain; in the order of effects,
 nothing of it leaves before the one or after the other.
@@ -42,7 +43,7 @@ class Share(Event, frozen=True):
 
 
 class Record(Event, frozen=True):
-    """We lead, this is the latest change of our records, and it is on our disk. `Committed` will follow."""
+    """We lead, and this is the latest change of our records: store and replicate it. `Committed` follows."""
 
     record: KeyedRecord
 
@@ -88,6 +89,12 @@ class TermRefused(Observation, frozen=True):
 
     sender: Domain
     ahead_ms: int
+
+
+class StorageChanged(Effect, frozen=True):
+    """We lead, and a majority cannot store records any more; or can again."""
+
+    lacking: str  # why they cannot, for people; empty if they can
 
 
 class Committed(Effect, frozen=True):

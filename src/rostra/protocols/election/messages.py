@@ -4,6 +4,7 @@
     seat ── VoteRequest ─────▶ seats ── VoteGranted | VoteRefused ────────▶      the vote itself
     leader ── LeaderAnnounced, ReplicateAll ──▶ seats ── RecordReplicated ──▶ leader
     leader ── ReplicateRecord ────────────────▶ seats ── RecordReplicated ──▶ leader
+    seat ── RoomReported ──▶ seats                                               my disk is full, or not
     leader ◀── Shared ──▶ seats                                                  state of their servers
 
 Links carry each of them once and in order, so none needs an id.
@@ -109,6 +110,12 @@ class ReplicateAll(SeatMessage, frozen=True, tag=74):
     is_last: bool = True
 
 
+class RoomReported(SeatMessage, frozen=True, tag=75):
+    """Can I store records? Not said by a seat that always could."""
+
+    can_store: bool
+
+
 Message = (
     PreVoteRequest
     | PreVoteGranted
@@ -121,6 +128,7 @@ Message = (
     | ReplicateRecord
     | RecordReplicated
     | ReplicateAll
+    | RoomReported
 )
 
 

@@ -506,7 +506,10 @@ class HostCore(Service):
                 self.perform(now, member, member.step(now, told), out)
 
     def _answered(self, now: Instant, token: int, result: object, out: list[Effect]) -> None:
-        question = self._asked.pop(token)
+        question = self._asked.pop(token, None)
+        if question is None:
+            out.append(Ignored("Answer", "its asker is gone"))
+            return
         member, joining = question.machine, question.joining
         if joining is not None and isinstance(member, MemberCore) and member.kind != FIFO:
             if member.kind == LED_FIFO:

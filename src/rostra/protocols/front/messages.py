@@ -21,7 +21,7 @@ from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice, AnySetRequest, JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
 from rostra.protocols.relaxed.requests import AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
@@ -40,10 +40,12 @@ AnyRequest = (
     | GroupCall
     | JoinLed
     | LeaveLed
+    | AnySetRequest
     | JoinOrdered
     | LeaveOrdered
 )
-AnyAnswer = AnyResolveAnswer | GroupPresented
+AnyAnswer = AnyResolveAnswer | GroupPresented | AnySetAnswer
+AnyTold = AnyNotice | AnySetNotice
 
 
 class ProgramFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -84,7 +86,7 @@ class Told(ProgramItem, frozen=True, tag=2):
     """One notice, for these of the program's endpoints."""
 
     endpoints: tuple[int, ...]
-    notice: AnyNotice
+    notice: AnyTold
 
 
 class Ping(ProgramFrame, frozen=True, tag=5):

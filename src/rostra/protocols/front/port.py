@@ -10,7 +10,7 @@ from rostra.errors import RostraError
 from rostra.names import Endpoint, Group
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
-from rostra.protocols.relaxed.requests import Denied, Open, Register, Unregister
+from rostra.protocols.relaxed.requests import Denied
 
 
 class Hold(IntFlag):
@@ -115,8 +115,9 @@ class FrontPort(Protocol):
 
     def in_next_turn(self, work: Callable[[], None]) -> None: ...
 
-    def no_room_for(self, request: Open | Register | Unregister) -> Denied | None:
-        """Make room on the disk for what this request changes; why it is refused, if there is none."""
+    def reserve_number(self) -> Denied | None:
+        """See to it that no later life of this agent hands out the number of the next endpoint again; why it
+        cannot be opened, if the disk has no room for that."""
 
     def entered(self, group: Group) -> None:
         """A program enters a group with delivery: the data channel is needed."""

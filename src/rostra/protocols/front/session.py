@@ -15,7 +15,7 @@ unread, its members are paused, and in the end the senders are blocked (X-090).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never, get_args
 
 from msgspec import Struct
 
@@ -43,7 +43,15 @@ from rostra.protocols.front.messages import (
 )
 from rostra.protocols.front.port import Hold, ProgramLink
 from rostra.protocols.front.shares import User
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import (
+    AnySetNotice,
+    AnySetRequest,
+    CreateSet,
+    JoinLed,
+    LeaveLed,
+    OpenSequence,
+    SequenceMessage,
+)
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Changed,
@@ -81,16 +89,36 @@ RECORD_BYTES: Final = 256
 TOKEN_BITS: Final = 40
 TOKEN_MASK: Final = (1 << TOKEN_BITS) - 1
 
-_NEW_WORK: Final = (Open, Join, Watch, SetOnline, Enter, JoinAgreed, JoinLed, JoinOrdered)
+_NEW_WORK: Final = (
+    Open,
+    Join,
+    Watch,
+    SetOnline,
+    Enter,
+    JoinAgreed,
+    JoinLed,
+    CreateSet,
+    OpenSequence,
+    JoinOrdered,
+)
 """What an agent that is shutting down refuses."""
-
-_STORED: Final = (Open, Register, Unregister)
-"""What is answered only when the disk has it."""
 
 _ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
 """What a program over TCP may ask only if it has shown a token."""
 
-_SPOKEN: Final = (Enter, Exit, JoinAgreed, LeaveAgreed, JoinLed, LeaveLed, JoinOrdered, LeaveOrdered)
+_SPOKEN: Final = (
+    Enter,
+    Exit,
+    JoinAgreed,
+    LeaveAgreed,
+    JoinLed,
+    LeaveLed,
+    JoinOrdered,
+    LeaveOrdered,
+    *get_args(AnySetRequest),
+)
+
+_SET_NOTICES: Final = tuple([each for each in get_args(AnySetNotice) if each is not SequenceMessage])
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -279,7 +307,7 @@ class ProgramSession:
         for number in numbers:
             endpoint = self.endpoints[number]
             missed = all_missed.setdefault(endpoint, Missed())
-            if type(notice) is Message:
+            if type(notice) is Message or type(notice) is SequenceMessage:
                 missed.messages += 1
             elif type(notice) is Changed or type(notice) is Snapshot:
                 # What this watcher still knows is what came before the first that it missed.
@@ -311,7 +339,7 @@ class ProgramSession:
         front = self.front
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
-            if taken == items_max or self._answers > records_max:
+            if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
                 self._put_off([item, *items])
                 self._port.in_next_turn(self.go_on)
                 return
@@ -422,7 +450,7 @@ class ProgramSession:
         if not self.administers and isinstance(request, _ADMINISTRATION):
             self.answer(token, front.no_administration())
             return
-        if isinstance(request, _STORED) and (refusal := self._port.no_room_for(request)) is not None:
+        if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
             return
         if type(request) is Open:
@@ -611,7 +639,7 @@ def holding(request: Any) -> Holding:
     return HOLDS.get(kind) or GIVES_BACK[kind], about
 
 
-_NEVER_DROPPED: Final = (Gap, Life, NotDelivered)
+_NEVER_DROPPED: Final = (Gap, Life, NotDelivered, *_SET_NOTICES)
 """Small, rare, and not to be had again by asking."""
 
 _LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed})

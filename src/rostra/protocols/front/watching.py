@@ -84,7 +84,7 @@ class WatchTable:
         self._names += 1
         name = OWN_NAME if self._names == 1 else f"{OWN_NAME}-{self._names}"
         request = Open(name)
-        if (refusal := self._front.port.no_room_for(request)) is not None:
+        if (refusal := self._front.port.reserve_number()) is not None:
             self._names -= 1
             self._opened(refusal)
         else:

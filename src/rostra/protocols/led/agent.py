@@ -20,9 +20,7 @@ none until another is elected, and the group would look empty.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-from msgspec.structs import replace
+from typing import Any, Final, get_args
 
 from rostra.core.effects import (
     Answer,
@@ -46,7 +44,6 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
 from rostra.groups.kinds import LED, DeliveryKind
-from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import LIST_KEEPER, SpeakerCame, SpeakerWent
@@ -72,12 +69,12 @@ from rostra.protocols.led.core import (
     TreeCore,
     TreeReceived,
     WantCircuit,
-    spread,
 )
 from rostra.protocols.led.following import LedFollows, is_speaker
 from rostra.protocols.led.lists import LedLists
 from rostra.protocols.led.messages import (
     AnyLetter,
+    AnyTreeMessage,
     Assert,
     AssertReply,
     CarriedLetter,
@@ -92,24 +89,38 @@ from rostra.protocols.led.messages import (
     NotRegistrar,
     RegistrarsAsked,
     RegistrarsTold,
+    SequenceData,
+    SequenceDone,
+    SequenceReplied,
+    SequenceTaken,
     SetReleased,
+    TransientMessage,
     decode_letter,
     encode_letter,
 )
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
-from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.led.requests import (
+    AnySetRequest,
+    ChangeSet,
+    CreateSet,
+    DestroySet,
+    JoinLed,
+    LeaveLed,
+    ResolveSet,
+)
+from rostra.protocols.led.resolving import LedResolves
+from rostra.protocols.led.sequences import Sequences
 from rostra.protocols.led.state import AgentId, Attach, Child, TreeState
 from rostra.protocols.led.stays import (
     LedSet,
     LedStay,
     has_stay,
-    is_led,
     led_member,
-    listed,
     local_name,
     names_led,
 )
+from rostra.protocols.led.transient import TransientSets
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.local import AGENT, LocalServer
@@ -125,7 +136,6 @@ from rostra.protocols.relaxed.requests import (
     Only,
     PutOut,
     Resolve,
-    Resolved,
     Without,
     denied,
 )
@@ -142,7 +152,7 @@ FIRST_TOKEN: Final = -(1 << 61)
 class LedAgent(Service):
     name = LED_AGENT
     takes = (
-        *(JoinLed, LeaveLed, Close, EndpointGone, Resolve),
+        *(JoinLed, LeaveLed, Close, EndpointGone, Resolve, *get_args(AnySetRequest)),
         *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
@@ -155,6 +165,9 @@ class LedAgent(Service):
         self.trees: dict[Group, TreeCore] = {}
         self.sets: dict[Group, LedSet] = {}
         self.following = LedFollows(self)
+        self.resolving = LedResolves(self)
+        self.transient = TransientSets(self)
+        self.sequences = Sequences(self)
         self.queries = ListQueries(self.config)
         self.lists = LedLists(self.me, self.config)
         self.registrar = Registrar(self.config)
@@ -165,9 +178,7 @@ class LedAgent(Service):
         self._told: dict[Domain, AgentId] = {}
         self._asked = False  # for registrars, on this link
         self._floor = 0  # of numbers of sets that we forgot
-        self._asked_lists = 0
         self._token = FIRST_TOKEN
-        self._names: dict[int, str] = {}  # that were asked for without a scope, by token
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._ticking = False
@@ -181,7 +192,7 @@ class LedAgent(Service):
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         if type(event) is Asked and type(event.request) is Resolve:
-            self._resolves(event.token, event.request)
+            self.resolving.remember(event.token, event.request)
             return []
         out = self._begin(now)
         match event:
@@ -190,7 +201,13 @@ class LedAgent(Service):
                     self._join(me, token, join)
                 except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
                     out.append(Answer(token, denied(refusal)))
+            case Asked(me, token, request) if isinstance(request, AnySetRequest):
+                try:
+                    self._asked_of_set(me, token, request)
+                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                    out.append(Answer(token, denied(refusal)))
             case Asked(me, token, LeaveLed(group)):
+                self.transient.leave(me, group)
                 self._leave(me, group, gone=False)
                 out.append(Answer(token, Done()))
             case SpeakerCame(me, group, meta):
@@ -240,7 +257,7 @@ class LedAgent(Service):
             result = effect.result
             if effect.token in self._own:
                 return True
-            if effect.token in self._names:
+            if effect.token in self.resolving.names:
                 return True
             return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
@@ -327,15 +344,26 @@ class LedAgent(Service):
 
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
-        known.members[me] = LedStay(join.online, join.meta)
+        known.members[me] = LedStay(join.online, join.meta, join.closed)
         self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta)))
         self.out.append(Answer(asked.token, Done()))
         if join.online:
             self.following.follow(join.group, (me,))
 
+    def _asked_of_set(self, me: Endpoint, token: int, request: AnySetRequest) -> None:
+        match request:
+            case CreateSet() | ChangeSet() | DestroySet():
+                self.transient.asked(me, token, request)
+            case ResolveSet(group):
+                self.resolving.resolve_set(token, group)
+            case _:
+                self.sequences.asked(me, token, request)
+
     # Leaving
 
     def _gone(self, me: Endpoint) -> None:
+        self.transient.gone(me)
+        self.sequences.gone(me)
         for group in [group for group, known in self.sets.items() if has_stay(known, me)]:
             self._leave(me, group, gone=True)
 
@@ -404,13 +432,9 @@ class LedAgent(Service):
             if known is not None and known.claiming == answer.token:
                 self._claimed(group, known, result)
         elif type(result) is Absolute and answer.token >= 0 and names_led(result.members):
-            self._resolve(answer.token, result)
-        elif answer.token in self._names:
-            name = self._names.pop(answer.token)
-            if isinstance(result, Resolved) and any(names_led(members) for _, members in result.parts):
-                self._resolve_parts(answer.token, name, result)
-            else:
-                self.out.append(answer)
+            self.resolving.resolve(answer.token, result)
+        elif answer.token in self.resolving.names:
+            self.resolving.answered(answer)
         else:
             self.out.append(answer)
 
@@ -532,7 +556,22 @@ class LedAgent(Service):
         if tree.record is None:
             self.trees.pop(group, None)
         self._perform(effects)
-        self.with_(lambda out: self.lists.changed(group, self.trees.get(group), out))
+        self.lists_changed(group)
+
+    def lists_changed(self, group: Group) -> None:
+        known = self.transient.owned.get(group) or self.trees.get(group)
+        self.with_(lambda out: self.lists.changed(group, known, out))
+
+    def send_tree(self, peer: Domain, message: AnyTreeMessage) -> None:
+        """On the circuit to this agent, if it is up; or to ourselves."""
+        if peer == self.host:
+            assert isinstance(message, TransientMessage), "an agent is not its own parent"
+            self.transient.received(peer, message)
+        else:
+            self.circuits.send(self._now, peer, message, self._post_packet, self._circuit)
+
+    def want_circuit(self, peer: Domain) -> None:
+        self.circuits.want(self._now, peer, self._post_packet)
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -542,13 +581,13 @@ class LedAgent(Service):
                     if registrar is None:
                         self.out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
                     else:
-                        self._post(registrar.path, letter)
+                        self.post(registrar.path, letter)
                 case PostLetter(to, letter) if to is not None:
-                    self._post(to, letter)
+                    self.post(to, letter)
                 case SendTree(peer, message):
-                    self.circuits.send(self._now, peer, message, self._post_packet, self._circuit)
+                    self.send_tree(peer, message)
                 case WantCircuit(peer):
-                    self.circuits.want(self._now, peer, self._post_packet)
+                    self.want_circuit(peer)
                 case _:
                     self.out.append(effect)
 
@@ -557,17 +596,25 @@ class LedAgent(Service):
             case CircuitUp() | CircuitDown():
                 for group in list(self.trees):
                     self._tree_step(group, event)
+                if isinstance(event, CircuitUp):
+                    self.transient.circuit_up(peer)
+                    self.sequences.circuit_up(peer)
+                else:
+                    self.transient.circuit_down(peer)
+                    self.sequences.circuit_down(peer)
             case TreeReceived(_, message):
                 scope = message.group.scope
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
                     self.out.append(Ignored(type(message).__name__, "out of scope"))
+                elif isinstance(message, TransientMessage):
+                    self.transient.received(peer, message)
                 else:
                     self._tree_step(message.group, event)
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
-        needed: set[Domain] = set()
+        needed = self.transient.needed() | self.sequences.needed()
         for tree in self.trees.values():
             record = tree.record
             assert record is not None, "a set without a record"
@@ -583,7 +630,7 @@ class LedAgent(Service):
 
     # Letters
 
-    def _post(self, to: Domain, letter: Datagram) -> None:
+    def post(self, to: Domain, letter: Datagram) -> None:
         if to == self.host:
             self._letters.append((to, letter))
         else:
@@ -631,7 +678,7 @@ class LedAgent(Service):
                     self._perform(self.registrar.step(self._now, sender, letter))
                 else:
                     believed = None if registrar is None else registrar.path
-                    self._post(sender, NotRegistrar(group, letter.number, believed))
+                    self.post(sender, NotRegistrar(group, letter.number, believed))
             case AssertReply() | LeaderTold() if not from_registrar:
                 self.out.append(Ignored(type(letter).__name__, "not the registrar"))
             case AssertReply(number=number, leader=leader):
@@ -645,9 +692,18 @@ class LedAgent(Service):
                 self.out.append(Ignored("NotRegistrar", "asked again later"))
             case LeaderProbe(number=number):
                 tree = self.trees.get(group)
-                self._post(sender, LeaderProbed(group, number, tree is not None and tree.leads))
+                self.post(sender, LeaderProbed(group, number, tree is not None and tree.leads))
             case ListAsked():
-                self.with_(lambda out: self.lists.asked(sender, letter, self.trees.get(group), out))
+                known = self.transient.owned.get(group) or self.trees.get(group)
+                self.with_(lambda out: self.lists.asked(sender, letter, known, out))
+            case SequenceData():
+                self.sequences.data(sender, letter)
+            case SequenceTaken():
+                self.sequences.taken(sender, letter)
+            case SequenceReplied():
+                self.sequences.replied(sender, letter)
+            case SequenceDone():
+                self.sequences.done(sender, letter)
             case ListTold():
                 self.with_(lambda out: self.queries.list_told(sender, letter, out))
 
@@ -672,58 +728,6 @@ class LedAgent(Service):
         self._perform(effects)
         return number
 
-    def _resolve(self, token: int, found: Absolute) -> None:
-        """The directory has signposts: go on to the leader's list."""
-
-        def hear(members: Members | Denied) -> None:
-            result = members if isinstance(members, Denied) else replace(found, members=members)
-            self.out.append(Answer(token, result))
-
-        self._ask_list(found.group, found.members, hear)
-
-    def _resolves(self, token: int, resolve: Resolve) -> None:
-        """The answer does not say which name was asked for."""
-        if resolve.scope is None:
-            self._names[token] = resolve.name
-            if len(self._names) > QUERIES_MAX:
-                del self._names[next(iter(self._names))]
-
-    def _resolve_parts(self, token: int, name: str, found: Resolved) -> None:
-        """The same for several groups of one name: answered when the last list is here."""
-        parts = dict(found.parts)
-        asked = [scope for scope, members in found.parts if names_led(members)]
-        waiting = set(asked)
-
-        def heard(scope: Domain) -> Callable[[Members | Denied], None]:
-            def hear(members: Members | Denied) -> None:
-                if not waiting:
-                    return  # another one did not answer
-                waiting.discard(scope)
-                if isinstance(members, Denied):
-                    waiting.clear()
-                    self.out.append(Answer(token, members))
-                else:
-                    parts[scope] = members
-                    if not waiting:
-                        self.out.append(Answer(token, replace(found, parts=tuple(parts.items()))))
-
-            return hear
-
-        for scope in asked:
-            self._ask_list(Group(name, scope), parts[scope], heard(scope))
-
-    def _ask_list(self, group: Group, found: Members, hear: Callable[[Members | Denied], None]) -> None:
-        def took(result: ListResult) -> None:
-            if result.ending is QueryEnding.UNAVAILABLE:
-                hear(denied(Unreachable(f"the leader of {group} did not answer", fix="ask again")))
-            else:
-                hear(listed(result.entries or (), led_member(found).kind))
-
-        hosts = sorted({host_of(member.endpoint) for member in found if is_led(member)})
-        self._asked_lists += 1
-        first = hosts[int(spread(self.me, self._asked_lists) * len(hosts))]
-        self.ask(ListQuery(group, took, first=first, expected=True))
-
     # Timers
 
     def _fired(self, timer: TimerKey) -> None:
@@ -735,6 +739,8 @@ class LedAgent(Service):
                 self._calm()
             case ("led", "query", int(number)):
                 self.with_(lambda out: self.queries.fired(number, out))
+            case ("led", "vehicle", str(host)):
+                self.sequences.fired(Domain(host))
             case ("led", "leases") | ("led", "probe", _, _):
                 self._perform(self.registrar.fired(self._now, timer))
             case ("led", "hold", str(name), str(scope)):

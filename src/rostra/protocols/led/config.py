@@ -28,6 +28,24 @@ QUERIES_MAX: Final = 4_096
 FOLLOWERS_MAX: Final = 4_096
 """Agents that wait at one leader for the next change of a set."""
 
+SETS_OF_ENDPOINT_MAX: Final = 256
+"""Transient sets that one endpoint owns."""
+
+ROSTER_MAX: Final = 65_536
+"""Members of a transient set."""
+
+CHANGE_MAX: Final = 4_096
+"""Endpoints that one change of a transient set names."""
+
+SEQUENCES_OF_ENDPOINT_MAX: Final = 1_024
+"""Sequences that one endpoint has open."""
+
+SEQUENCE_BYTES_MAX: Final = 64 << 10
+"""One message of a sequence."""
+
+CHECKED_MAX: Final = 4_096
+"""Sources whose right to speak to a closed set is asked for, or remembered."""
+
 STEPS_MAX: Final = 8
 """Agents that a query or an attachment is sent on to, one after the other (S-054)."""
 

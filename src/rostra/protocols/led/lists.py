@@ -8,19 +8,35 @@ An agent that took over from a lost leader keeps all askers waiting for `settle_
 attached, its list is not the set's (S-054).
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, SetTimer, TimerKey
 from rostra.names import Domain, Group
 from rostra.protocols.led.config import FOLLOWERS_MAX, LedConfig
-from rostra.protocols.led.core import PostLetter, TreeCore
+from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import Entries, ListAsked, ListTold
 from rostra.protocols.led.state import AgentId
 
 HOLD: Final = "hold"
 SETTLE: Final = "settle"
+
+
+class LedList(Protocol):
+    """A set at this agent: one that it may lead, or a transient one."""
+
+    @property
+    def leads(self) -> bool: ...
+
+    @property
+    def took_over(self) -> bool: ...
+
+    @property
+    def parent(self) -> Domain | None: ...
+
+    @property
+    def entries(self) -> Entries: ...
 
 
 class LedLists:
@@ -31,7 +47,7 @@ class LedLists:
         self._unsettled: set[Group] = set()
         self._versions = 0
 
-    def changed(self, group: Group, tree: TreeCore | None, out: list[Effect]) -> None:
+    def changed(self, group: Group, tree: LedList | None, out: list[Effect]) -> None:
         """After a step of the set: do we lead it, and is the list another one?"""
         if tree is None or not tree.leads:
             if self._lists.pop(group, None) is not None:
@@ -50,7 +66,7 @@ class LedLists:
             if group not in self._unsettled:
                 self._answer(group, self._list(group), out)
 
-    def asked(self, sender: Domain, asked: ListAsked, tree: TreeCore | None, out: list[Effect]) -> None:
+    def asked(self, sender: Domain, asked: ListAsked, tree: LedList | None, out: list[Effect]) -> None:
         group = asked.group
         if tree is None or not tree.leads:
             above = None if tree is None else tree.parent

@@ -11,6 +11,10 @@
                               AttachNo, DetachedFromSet
     UPDATE-TO-PARENT          ListReport                 on a circuit
     (none)                    ListChanges, RootMoved     on a circuit
+    (transient sets)          AddedToSet, AddAnswered,   on a circuit
+                              DeletedFromSet, MembersLeft, TransientGone
+    (sequences)               SequenceData, -Taken,      source's agent to a destination's and back
+                              -Replied, -Done
 
 Agents have no addresses for each other, so the servers carry all of it: a `CarriedLetter` goes the way that
 messages between programs go, and servers do not look inside. A datagram may be lost, repeated or overtaken.
@@ -30,7 +34,13 @@ from rostra.errors import UNDECODABLE
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_endpoint, check_of
-from rostra.protocols.led.config import LETTER_BYTES_MAX, MEMBERS_OF_AGENT_MAX, META_BYTES_MAX, ORIGINS_MAX
+from rostra.protocols.led.config import (
+    LETTER_BYTES_MAX,
+    MEMBERS_OF_AGENT_MAX,
+    META_BYTES_MAX,
+    ORIGINS_MAX,
+    SEQUENCE_BYTES_MAX,
+)
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 
 CIRCUIT_MESSAGES_MAX: Final = 4_096
@@ -42,6 +52,9 @@ def check_local(name: str) -> None:
 
 
 LocalName = Annotated[str, check_local, Meta(max_length=128)]
+
+
+LocalNames = Annotated[tuple[LocalName, ...], Meta(max_length=MEMBERS_OF_AGENT_MAX)]
 
 
 class LocalMember(Struct, frozen=True, array_like=True, order=True, gc=False):
@@ -173,8 +186,43 @@ class ListTold(SetLetter, frozen=True, tag=25):
     entries: Entries | None = None
 
 
+class SequenceData(SetLetter, frozen=True, tag=26):
+    """A message of the sequence `number` of this source, for these endpoints of your host."""
+
+    source: LocalName
+    message: Natural
+    to: LocalNames
+    vehicle: Natural
+    body: Annotated[bytes, Meta(max_length=SEQUENCE_BYTES_MAX)]
+
+
+class SequenceTaken(SetLetter, frozen=True, tag=27):
+    """Who got it; who is not there; and who hears members of the set only."""
+
+    message: Natural
+    taken: LocalNames = ()
+    gone: LocalNames = ()
+    refused: LocalNames = ()
+
+
+class SequenceReplied(SetLetter, frozen=True, tag=28):
+    replier: LocalName
+    to: LocalName
+    body: Annotated[bytes, Meta(max_length=SEQUENCE_BYTES_MAX)]
+
+
+class SequenceDone(SetLetter, frozen=True, tag=29):
+    """The sequence is closed."""
+
+    source: LocalName
+    to: LocalNames
+
+
+SequenceLetter = SequenceData | SequenceTaken | SequenceReplied | SequenceDone
+
 Datagram = (
-    Assert
+    SequenceLetter
+    | Assert
     | AssertReply
     | NotRegistrar
     | SetReleased
@@ -238,7 +286,41 @@ class RootMoved(TreeMessage, frozen=True, tag=7):
     root: Domain
 
 
-AnyTreeMessage = AttachAsked | AttachOk | AttachNo | ListReport | ListChanges | DetachedFromSet | RootMoved
+class AddedToSet(TreeMessage, frozen=True, tag=8):
+    """The owner of this transient set added these endpoints of yours (T_ADD). `again`: your host is in reach
+    again, and they were in it."""
+
+    members: LocalNames
+    again: bool = False
+
+
+class AddAnswered(TreeMessage, frozen=True, tag=9):
+    """Which of them are in it; which are not here; and which had left it."""
+
+    taken: LocalNames = ()
+    unknown: LocalNames = ()
+    left: LocalNames = ()
+
+
+class DeletedFromSet(TreeMessage, frozen=True, tag=10):
+    """The owner took these out (T_DELETE)."""
+
+    members: LocalNames
+
+
+class MembersLeft(TreeMessage, frozen=True, tag=11):
+    """These left by themselves (T_LEFT)."""
+
+    members: LocalNames
+
+
+class TransientGone(TreeMessage, frozen=True, tag=12):
+    """There is no such set any more (T_GONE)."""
+
+
+TransientMessage = AddedToSet | AddAnswered | DeletedFromSet | MembersLeft | TransientGone
+TreeOnly = AttachAsked | AttachOk | AttachNo | ListReport | ListChanges | DetachedFromSet | RootMoved
+AnyTreeMessage = TreeOnly | TransientMessage
 
 
 class CircuitData(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):

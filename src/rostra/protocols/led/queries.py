@@ -53,6 +53,7 @@ class ListQuery(Struct, eq=False):
     asked: Domain | None = None  # none: the registrar
     steps: int = 0
     tries: int = 0
+    home: Domain | None = None  # of a transient set: the agent that leads it for ever
     expected: bool = False  # there are members: a set without a leader will have one
 
 
@@ -68,7 +69,7 @@ class ListQueries:
         self.open[number] = query
         if query.known is not None:
             self._ask_agent(number, query, query.known[0], out)
-        elif query.first is not None:
+        elif query.first is not None and query.home is None:
             self._ask_agent(number, query, query.first, out)
         else:
             self._ask_registrar(number, query, out)
@@ -100,6 +101,9 @@ class ListQueries:
             else:
                 out.append(Ignored("ListTold", "another version"))
             return
+        if query.home is not None:
+            self._end(told.number, query, ListResult(QueryEnding.NONE), out)
+            return
         query.known = None
         query.steps += 1
         if told.parent is not None and query.steps <= STEPS_MAX:
@@ -127,6 +131,9 @@ class ListQueries:
         out.append(PostLetter(agent, ListAsked(query.group, number, life, version)))
 
     def _ask_registrar(self, number: int, query: ListQuery, out: list[Effect]) -> None:
+        if query.home is not None:
+            self._ask_agent(number, query, query.home, out)
+            return
         query.asked = None
         out.append(SetTimer(_timer(number), self._config.query_s))
         out.append(PostLetter(None, LeaderAsked(query.group, number)))

@@ -14,6 +14,7 @@ from rostra.protocols.led.messages import Entries, members_of
 class LedStay(Struct, eq=False):
     online: bool
     meta: bytes
+    closed: bool = False  # it is told only what members say
     speaks: bool = False  # with ``delivery="fifo"``: it stands in the directory itself
 
 

@@ -40,6 +40,7 @@ from typing import Final, get_args
 
 import msgspec
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -58,7 +59,7 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BadName, NotAllowed, NotAvailable, TooLarge
+from rostra.errors import BadName, NotAllowed, NotAvailable, StoreFailed, TooLarge
 from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
@@ -110,7 +111,7 @@ class DomainServer(Service):
     """Congress's GMS of one domain. `cluster` says whether its children are hosts."""
 
     name = SERVER
-    takes = (*ServerMessage.__subclasses__(), *get_args(AnyRequest), LinkUp, LinkDown, LinkMoved)
+    takes = (*ServerMessage.__subclasses__(), *get_args(AnyRequest), LinkUp, LinkDown, LinkMoved, RoomChanged)
 
     def __init__(
         self,
@@ -140,6 +141,7 @@ class DomainServer(Service):
     def take_over(self, term: int) -> None:
         """Our replica leads from now on: its records are those that the last leader replicated to it."""
         self.incarnation = term
+        self.registry.own.no_room = ""  # until our replicas report otherwise
         self.registry.load(self.domain)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
@@ -172,6 +174,8 @@ class DomainServer(Service):
                     self._ignore(event, "not up")
             case Asked(_, token, request):
                 self._asked(token, request)
+            case RoomChanged(lacking):
+                self.registry.own.no_room = lacking
             case _:
                 self._ignore(event, "not an event of a domain server")
         return effects
@@ -663,7 +667,7 @@ class DomainServer(Service):
                     fix=f"ask the server of {group.scope}",
                 )
             changed = change(group)
-        except (BadName, NotAllowed, NotAvailable, TooLarge) as refusal:
+        except (BadName, NotAllowed, NotAvailable, StoreFailed, TooLarge) as refusal:
             self._effects.append(Answer(token, denied(refusal)))
             return
         if (record := self.registry.own.get(REGISTRY)) is not None:

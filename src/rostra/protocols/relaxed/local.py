@@ -35,6 +35,7 @@ from typing import Any, Final, get_args
 
 from msgspec import json
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -148,7 +149,7 @@ class LocalServer(Service):
     name = AGENT
     takes = (
         *(*ServerMessage.__subclasses__(), *get_args(AnyRequest)),
-        *(EndpointGone, FellBehind, JoinsBegin, JoinsEnd, LinkUp, LinkDown, LinkMoved),
+        *(EndpointGone, FellBehind, JoinsBegin, JoinsEnd, LinkUp, LinkDown, LinkMoved, RoomChanged),
     )
 
     def __init__(
@@ -209,6 +210,8 @@ class LocalServer(Service):
                 self._link_moved(now, out)
             case LinkUp() | LinkDown() | LinkMoved():
                 out.append(Ignored(type(event).__name__, why="not a neighbour"))
+            case RoomChanged(lacking):
+                self.registry.own.no_room = lacking
             case _:
                 out.append(Ignored(type(event).__name__, why="not for an agent"))
         return out
@@ -236,7 +239,7 @@ class LocalServer(Service):
                 case Register(group):
                     self._register(group, token, out)
                 case Unregister(group):
-                    self._unregister(group, token, out)
+                    self._register(group, token, out, to_be=False)
                 case Inspect():
                     out.append(Answer(token, Inspected(self._document())))
                 case Recall():
@@ -401,17 +404,12 @@ class LocalServer(Service):
         out.append(Answer(token, _DONE))
         self._end_watch(me, group, out)
 
-    def _register(self, group: Group, token: int, out: list[Effect]) -> None:
+    def _register(self, group: Group, token: int, out: list[Effect], *, to_be: bool = True) -> None:
         self._check_own_scope(group)
-        check_public(group.name)
-        if (record := self.registry.register(group)) is not None:
-            out.append(Secure(record))
-        out.append(Answer(token, _DONE))
-
-    def _unregister(self, group: Group, token: int, out: list[Effect]) -> None:
-        self._check_own_scope(group)
-        if (record := self.registry.unregister(group)) is not None:
-            out.append(Secure(record))
+        if to_be:
+            check_public(group.name)
+        change = self.registry.register if to_be else self.registry.unregister
+        out += [Secure(record)] if (record := change(group)) is not None else []
         out.append(Answer(token, _DONE))
 
     # Resolving

@@ -103,6 +103,7 @@ class Registry:
     def _change(self, scope: Domain, names: frozenset[str]) -> KeyedRecord | None:
         if names == self._names.get(scope, frozenset()):
             return None
+        self.own.check_room()
         data = encode_names(names)
         if len(data) > RECORD_BYTES_MAX:
             raise TooLarge(

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import Effect, Event, Persist, TimerFired
 from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput
@@ -39,7 +40,7 @@ class ElectionBounds(SearchBounds, frozen=True, kw_only=True):
     `attempts`: a replica that has waited long enough asks for support. Terms grow by one attempt at a time,
     so this bounds them too. `crashes`: each may be followed by a restart. `suspicions`: a replica gives up
     one that lives. `stalls`: a leader finds that it stood still. `changes`: records
-    made. `removals`: records removed.
+    made. `removals`: records removed. `fills`, `drains`: a disk has no room for records any more, or again.
     """
 
     replicas: int = 3
@@ -49,6 +50,8 @@ class ElectionBounds(SearchBounds, frozen=True, kw_only=True):
     stalls: int = 0
     changes: int = 0
     removals: int = 0
+    fills: int = 0
+    drains: int = 0
 
 
 class RecordMade(Event, frozen=True):
@@ -67,6 +70,7 @@ class Seat(Struct, frozen=True):
     core: Any = None  # an image
     term: int | None = None  # in which it leads, by its own effects
     promised: frozenset[KeyedRecord] = frozenset()  # changes that are not committed yet
+    known: RecordSet = RecordSet()  # in memory, ahead of a disk that was full
 
 
 class Past(Struct, frozen=True):
@@ -111,6 +115,14 @@ class CommitsEarly(SeatCore):
             self._effects.append(Committed(self.committed))
 
 
+class CountsUnstored(SeatCore):
+    """What found no room on the disk counts as stored."""
+
+    def _store(self, change: KeyedRecord | RecordSet) -> None:
+        super()._store(change)
+        self.stored = max(self.stored, change.version)
+
+
 class KeepsRemoved(SeatCore):
     """Of all records that a leader sends, a follower takes what is there, and does not remove what is not."""
 
@@ -133,6 +145,7 @@ class Election(Nodes):
         "unwritten-vote": "a vote for another is never written to disk, and a restart forgets it",
         "vote-for-less": "a replica votes for one whose records are older",
         "commit-early": "a change counts before a majority has it",
+        "count-unstored": "a change counts as stored that found no room on the disk",
         "removed-returns": "a replica that was away while a key was removed keeps it",
     }
     bounds: ElectionBounds
@@ -147,6 +160,7 @@ class Election(Nodes):
             "vote-for-less": VotesForLess,
             "commit-early": CommitsEarly,
             "removed-returns": KeepsRemoved,
+            "count-unstored": CountsUnstored,
         }
         self._core_kind: type[SeatCore] = kinds.get(plant or "", SeatCore)
         self._made = {name: self._make(Domain(name), Ballot(), RecordSet()) for name in self.names}
@@ -174,9 +188,13 @@ class Election(Nodes):
             found.append(FaultChoice("stand", TimerFired(STAND), "attempts"))
         if isinstance(parts["state"], Leading):
             found.append(FaultChoice("make", RecordMade(), "changes"))
-            if node.kept.records:
+            if node.known.records:
                 found.append(FaultChoice("remove", RecordRemoved(), "removals"))
             found.append(FaultChoice("stall", StallDetected(60.0), "stalls"))
+        if parts["no_room"]:
+            found.append(FaultChoice("drain", RoomChanged(""), "drains"))
+        else:
+            found.append(FaultChoice("fill", RoomChanged("full"), "fills"))
         return found
 
     def step(self, who: Domain, node: Seat, event: Event) -> tuple[Seat, Sequence[Effect]]:
@@ -186,8 +204,8 @@ class Election(Nodes):
         if isinstance(event, RecordMade):
             record = core.records.put(f"{node.term}.{core.version}", b"")
         else:
-            record = core.records.put(node.kept.records[0].key, None)
-        effects = [RecordWritten(record), Persist(record), *core.step(0.0, Record(record))]
+            record = core.records.put(node.known.records[0].key, None)
+        effects = [RecordWritten(record), *core.step(0.0, Record(record))]
         return self._after(who, replace(node, promised=node.promised | {record}), core, effects)
 
     def _after(
@@ -216,7 +234,7 @@ class Election(Nodes):
         assert all(getattr(core, name) == getattr(made, name) for name in FIXED if name != "_effects")
         core._effects = []
         seen = [effect for effect in seen if not isinstance(effect, Persist)]
-        return Seat(ballot, kept, image(core, FIXED), term, promised), seen
+        return Seat(ballot, kept, image(core, FIXED), term, promised, core.records.all()), seen
 
     # What must hold
 
@@ -233,6 +251,7 @@ class Election(Nodes):
             )
             written |= {(version, keys)}
             history = Past(led, committed, removed, written, tuple(wrong))
+        keys = frozenset([record.key for record in node.known.records])
         for effect in effects:
             match effect:
                 case RecordWritten(KeyedRecord(key, _, None)):

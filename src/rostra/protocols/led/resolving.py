@@ -1,0 +1,120 @@
+"""Questions of programs for the lists of led groups.
+
+    Resolve ──▶ the directory ──▶ signposts ──▶ LedResolves ── ListQuery ──▶ the leader ──▶ its list
+    ResolveSet, of a transient set ───────────────┘
+
+Relaxed membership answers `Resolve` with those of a led group that stand in the directory. This sees the
+answer before it leaves the stack, and goes on from there to the leader.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rostra.core.effects import Answer
+from rostra.errors import BadInput, NoSuchGroup, Unreachable
+from rostra.groups.kinds import LED
+from rostra.groups.members import Members
+from rostra.names import Domain, Group, host_of
+from rostra.protocols.led.config import QUERIES_MAX
+from rostra.protocols.led.core import spread
+from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
+from rostra.protocols.led.stays import is_led, led_member, listed, names_led
+from rostra.protocols.led.transient import owner_of
+from rostra.protocols.relaxed.requests import Absolute, Denied, Resolve, Resolved, denied
+
+if TYPE_CHECKING:
+    from rostra.protocols.led.agent import LedAgent
+
+
+class LedResolves:
+    """Of one agent's service, which calls this."""
+
+    def __init__(self, agent: "LedAgent") -> None:
+        self.names: dict[int, str] = {}  # that were asked for without a scope, by token
+        self._agent = agent
+        self._asked = 0
+
+    def resolve_set(self, token: int, group: Group) -> None:
+        owner = owner_of(group)
+        if owner is None:
+            raise BadInput(f"{group} is not a transient set", fix="resolve it")
+        self._ask_list(group, (), self._answer_list(token, group), host_of(owner))
+
+    def resolve(self, token: int, found: Absolute) -> None:
+        """The directory has signposts: go on to the leader's list."""
+        self._ask_list(found.group, found.members, self._answer_list(token, found.group, found.isolated))
+
+    def _answer_list(
+        self, token: int, group: Group, isolated: bool = False
+    ) -> Callable[[Members | Denied], None]:
+        def hear(members: Members | Denied) -> None:
+            if isinstance(members, Denied):
+                self._agent.out.append(Answer(token, members))
+            else:
+                self._agent.out.append(Answer(token, Absolute(group, members, isolated)))
+
+        return hear
+
+    def remember(self, token: int, resolve: Resolve) -> None:
+        """The answer does not say which name was asked for."""
+        if resolve.scope is None:
+            self.names[token] = resolve.name
+            if len(self.names) > QUERIES_MAX:
+                del self.names[next(iter(self.names))]
+
+    def _parts(self, token: int, name: str, found: Resolved) -> None:
+        """The same for several groups of one name: answered when the last list is here."""
+        parts = dict(found.parts)
+        asked = [scope for scope, members in found.parts if names_led(members)]
+        waiting = set(asked)
+
+        def heard(scope: Domain) -> Callable[[Members | Denied], None]:
+            def hear(members: Members | Denied) -> None:
+                if not waiting:
+                    return  # another one did not answer
+                waiting.discard(scope)
+                if isinstance(members, Denied):
+                    waiting.clear()
+                    self._agent.out.append(Answer(token, members))
+                else:
+                    parts[scope] = members
+                    if not waiting:
+                        self._agent.out.append(Answer(token, replace(found, parts=tuple(parts.items()))))
+
+            return hear
+
+        for scope in asked:
+            self._ask_list(Group(name, scope), parts[scope], heard(scope))
+
+    def _ask_list(
+        self,
+        group: Group,
+        found: Members,
+        hear: Callable[[Members | Denied], None],
+        home: Domain | None = None,
+    ) -> None:
+        def took(result: ListResult) -> None:
+            if result.ending is QueryEnding.UNAVAILABLE:
+                hear(denied(Unreachable(f"the leader of {group} did not answer", fix="ask again")))
+            elif home is not None and result.ending is QueryEnding.NONE:
+                hear(denied(NoSuchGroup(f"there is no set {group}", fix="its owner has ended it")))
+            else:
+                hear(listed(result.entries or (), led_member(found).kind if found else LED))
+
+        if home is not None:
+            self._agent.ask(ListQuery(group, took, home=home))
+            return
+        hosts = sorted({host_of(member.endpoint) for member in found if is_led(member)})
+        self._asked += 1
+        first = hosts[int(spread(self._agent.me, self._asked) * len(hosts))]
+        self._agent.ask(ListQuery(group, took, first=first, expected=True))
+
+    def answered(self, answer: Answer) -> None:
+        """To a question without a scope."""
+        result, name = answer.result, self.names.pop(answer.token)
+        if isinstance(result, Resolved) and any(names_led(members) for _, members in result.parts):
+            self._parts(answer.token, name, result)
+        else:
+            self._agent.out.append(answer)

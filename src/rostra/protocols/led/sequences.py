@@ -1,0 +1,335 @@
+"""Sequences: one source speaks to the members that a set has now, and to no other.
+
+    source ── OpenSequence ──▶ its agent ── the set's list ──▶ SequenceOpened: the destinations
+           ── SendSequence ──▶ Vehicle ── SequenceData, a letter for each host ──▶ agents ──▶ SequenceMessage
+           ◀── SequenceReply ◀── SequenceReplied ◀────────────────── ReplySequence ◀── a receiver
+           ◀── SequenceShrunk ◀── SequenceTaken: taken, gone, refused · a circuit is lost
+           ── CloseSequence ──▶ SequenceDone ──▶ SequenceEnded at receivers
+
+The destinations are fixed when it is opened. They may become fewer, by failures, and never more (S-085). An
+endpoint that leaves the set is a destination until it closes (S-086). When the last one is lost the vehicle
+is broken, and the sequence ends with those that had its last message (S-087).
+
+A **vehicle** carries frames from one source to a set of hosts, best effort: frames may be lost, repeated and
+overtaken, and receivers see their numbers (S-082). This one is made of letters through the servers, and of
+circuits, which say when a host is out of reach. Which vehicle serves a sequence is a policy (S-083): one for
+each sequence, one for each set, or one for all; receivers drop what is not for them.
+
+A **closed** member is told only what sources on the leader's list say (S-089): its agent asks for the list
+when a sequence begins.
+
+Where we differ from the paper, and why: vehicles run over servers, because agents have no addresses for each
+other, so they suit small and rare messages. Streams of messages take ``delivery="fifo"``.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
+from rostra.errors import NoSuchGroup, NotMember, TooLarge, Unreachable, VehicleBroken
+from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.protocols.led.config import CHECKED_MAX, SEQUENCE_BYTES_MAX, SEQUENCES_OF_ENDPOINT_MAX
+from rostra.protocols.led.messages import SequenceData, SequenceDone, SequenceReplied, SequenceTaken
+from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
+from rostra.protocols.led.requests import (
+    CloseSequence,
+    OpenSequence,
+    ReplySequence,
+    SendSequence,
+    SequenceClosed,
+    SequenceEnded,
+    SequenceMessage,
+    SequenceOpened,
+    SequenceReply,
+    SequenceShrunk,
+)
+from rostra.protocols.led.stays import listed, local_name
+from rostra.protocols.led.transient import owner_of
+from rostra.protocols.relaxed.requests import Done, denied
+
+if TYPE_CHECKING:
+    from rostra.protocols.led.agent import LedAgent
+
+
+VEHICLE: Final = ("led", "vehicle")
+"""The timer of a host of which a vehicle has no circuit."""
+
+
+class VehiclePolicy(Enum):
+    """What a vehicle serves (S-083)."""
+
+    SEQUENCE = "sequence"
+    SET = "set"
+    ALL = "all"
+
+
+class Vehicle(Struct, frozen=True):
+    """A way to these hosts. Several sequences may use it, each of them for some of the hosts."""
+
+    number: int
+    hosts: frozenset[Domain]
+
+
+class OpenedSequence(Struct, frozen=True):
+    number: int
+    source: Endpoint
+    group: Group
+    vehicle: int
+    destinations: tuple[Endpoint, ...]  # that are served: they become fewer, and never more
+    sent: int = 0  # the number of the last message
+    taken: tuple[tuple[Domain, int], ...] = ()  # hosts, and the last message that each has
+
+    @property
+    def served(self) -> tuple[Endpoint, ...]:
+        """Who is known to have the last message."""
+        last = {host for host, number in self.taken if number >= self.sent}
+        return tuple([each for each in self.destinations if host_of(each) in last])
+
+
+class Sequences:
+    """Of one agent's service, which calls this."""
+
+    def __init__(self, agent: "LedAgent", policy: VehiclePolicy = VehiclePolicy.SEQUENCE) -> None:
+        self.opened: dict[int, OpenedSequence] = {}
+        self.vehicles: dict[int, Vehicle] = {}
+        self.policy = policy
+        self._agent = agent
+        self._numbers = 0
+        self._asking: dict[int, Endpoint] = {}  # sequences whose list is on its way
+        self._doubted: dict[Domain, bool] = {}  # hosts without a circuit: was one asked for?
+        self._allowed: dict[tuple[Endpoint, int, Group], bool] = {}  # sources that closed members were told
+        self._held: dict[tuple[Endpoint, int, Group], list[tuple[Domain, SequenceData]]] = {}
+
+    # From programs
+
+    def asked(
+        self,
+        me: Endpoint,
+        token: int,
+        request: OpenSequence | SendSequence | CloseSequence | ReplySequence,
+    ) -> None:
+        match request:
+            case OpenSequence(group):
+                self._open(me, token, group)
+            case SendSequence(number, body):
+                self._send(self._own(me, number), body)
+                self._agent.out.append(Answer(token, Done()))
+            case CloseSequence(number):
+                self._close(self._own(me, number))
+                self._agent.out.append(Answer(token, Done()))
+            case ReplySequence(source, number, group, body):
+                _check_size(body)
+                letter = SequenceReplied(group, number, local_name(me), local_name(source), body)
+                self._agent.post(host_of(source), letter)
+                self._agent.out.append(Answer(token, Done()))
+
+    def _open(self, me: Endpoint, token: int, group: Group) -> None:
+        held = [*self.opened.values()]
+        if sum(each.source == me for each in held) >= SEQUENCES_OF_ENDPOINT_MAX:
+            raise TooLarge(f"{me} has {SEQUENCES_OF_ENDPOINT_MAX} sequences open", fix="close some")
+        self._numbers += 1
+        number = self._numbers
+        self._asking[number] = me
+
+        def hear(result: ListResult) -> None:
+            if self._asking.pop(number, None) is None:
+                return  # its program is gone
+            if result.ending is QueryEnding.UNAVAILABLE:
+                gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
+                self._agent.out.append(Answer(token, denied(gone)))
+            elif result.ending is QueryEnding.NONE:
+                none = NoSuchGroup(f"there is no set {group}", fix="has it members?")
+                self._agent.out.append(Answer(token, denied(none)))
+            else:
+                members = listed(result.entries or (), None)
+                self._begin(number, me, token, group, [member.endpoint for member in members])
+
+        owner = owner_of(group)
+        self._agent.ask(ListQuery(group, hear, home=None if owner is None else host_of(owner)))
+
+    def _begin(self, number: int, me: Endpoint, token: int, group: Group, members: list[Endpoint]) -> None:
+        destinations = tuple([each for each in members if each != me])
+        vehicle = self._vehicle(group, frozenset(map(host_of, destinations)))
+        self.opened[number] = OpenedSequence(number, me, group, vehicle.number, destinations)
+        for host in sorted(vehicle.hosts - {self._agent.host} - self._agent.circuits.up):
+            self._reach(host)
+        self._agent.out.append(Answer(token, SequenceOpened(number, destinations)))
+        self._agent.out.append(Noted("sequence opened", str(group)))
+
+    def _vehicle(self, group: Group, hosts: frozenset[Domain]) -> Vehicle:
+        """A new one, or by the policy one that serves others too, and then leads to these hosts as well."""
+        number = 0
+        if self.policy is VehiclePolicy.ALL:
+            number = next(iter(self.vehicles), 0)
+        elif self.policy is VehiclePolicy.SET:
+            number = next((each.vehicle for each in self.opened.values() if each.group == group), 0)
+        if not number:
+            self._numbers += 1
+            number = self._numbers
+        before = self.vehicles.get(number)
+        vehicle = Vehicle(number, hosts if before is None else hosts | before.hosts)
+        self.vehicles[number] = vehicle
+        return vehicle
+
+    def _own(self, me: Endpoint, number: int) -> OpenedSequence:
+        known = self.opened.get(number)
+        if known is None or known.source != me:
+            raise NotMember(f"{me} has no sequence {number}", fix="open one")
+        if not known.destinations:
+            raise VehicleBroken(f"nobody of {known.group} is served any more", fix="open another sequence")
+        return known
+
+    def _send(self, known: OpenedSequence, body: bytes) -> None:
+        _check_size(body)
+        known = replace(known, sent=known.sent + 1)
+        self.opened[known.number] = known
+        for host in sorted(self.vehicles[known.vehicle].hosts):
+            to = tuple([local_name(each) for each in known.destinations if host_of(each) == host])
+            source = local_name(known.source)
+            letter = SequenceData(known.group, known.number, source, known.sent, to, known.vehicle, body)
+            self._agent.post(host, letter)
+
+    def _close(self, known: OpenedSequence) -> None:
+        del self.opened[known.number]
+        for host in sorted({host_of(each) for each in known.destinations}):
+            to = tuple([local_name(each) for each in known.destinations if host_of(each) == host])
+            self._agent.post(host, SequenceDone(known.group, known.number, local_name(known.source), to))
+        if all(each.vehicle != known.vehicle for each in self.opened.values()):
+            del self.vehicles[known.vehicle]
+        self._agent.out.append(Noted("sequence closed", str(known.group)))
+
+    def gone(self, me: Endpoint) -> None:
+        for known in [each for each in self.opened.values() if each.source == me]:
+            self._close(known)
+        for number in [number for number, asker in self._asking.items() if asker == me]:
+            del self._asking[number]
+
+    # At a receiver
+
+    def data(self, sender: Domain, letter: SequenceData) -> None:
+        agent, group = self._agent, letter.group
+        if not letter.to:
+            agent.out.append(Ignored("SequenceData", "not for us"))
+            return
+        source = Endpoint(f"{sender}/{letter.source}")
+        here = [Endpoint(f"{agent.host}/{name}") for name in letter.to]
+        there = [each for each in here if each in agent.directory.endpoints]
+        known = agent.sets.get(group)
+        closed = [each for each in there if known and each in known.members and known.members[each].closed]
+        refused: list[Endpoint] = []
+        if closed and source not in (known.members if known else ()):
+            key = source, letter.number, group
+            if key not in self._allowed:
+                self._hold(key, sender, letter)
+                return
+            refused = [] if self._allowed[key] else closed
+        told = tuple([each for each in there if each not in refused])
+        if told:
+            message = SequenceMessage(source, group, letter.number, letter.message, letter.body)
+            agent.out.append(Tell(told, message))
+        gone = [each for each in here if each not in there]
+        names = [tuple(map(local_name, each)) for each in (told, gone, refused)]
+        agent.post(sender, SequenceTaken(group, letter.number, letter.message, *names))
+
+    def _hold(self, key: tuple[Endpoint, int, Group], sender: Domain, letter: SequenceData) -> None:
+        """Is the source on the leader's list? What it says waits for that."""
+        first = key not in self._held
+        if first and len(self._held) >= CHECKED_MAX:
+            self._agent.out.append(Ignored("SequenceData", "too many sources are asked for"))
+            return
+        self._held.setdefault(key, []).append((sender, letter))
+        if not first:
+            return
+        source, _, group = key
+
+        def hear(result: ListResult) -> None:
+            members = listed(result.entries or (), None)
+            while len(self._allowed) >= CHECKED_MAX:
+                del self._allowed[next(iter(self._allowed))]
+            self._allowed[key] = source in {member.endpoint for member in members}
+            for held in self._held.pop(key):
+                self.data(*held)
+
+        self._agent.ask(ListQuery(group, hear, expected=True))
+
+    def done(self, sender: Domain, letter: SequenceDone) -> None:
+        source, host = Endpoint(f"{sender}/{letter.source}"), self._agent.host
+        self._allowed.pop((source, letter.number, letter.group), None)
+        there = [Endpoint(f"{host}/{name}") for name in letter.to]
+        told = tuple([each for each in there if each in self._agent.directory.endpoints])
+        if told:
+            self._agent.out.append(Tell(told, SequenceClosed(source, letter.group, letter.number)))
+
+    # The way back
+
+    def taken(self, sender: Domain, letter: SequenceTaken) -> None:
+        known = self.opened.get(letter.number)
+        if known is None or known.group != letter.group or letter.message > known.sent:
+            self._agent.out.append(Ignored("SequenceTaken", "late reply"))
+            return
+        taken = {**dict(known.taken)}
+        taken[sender] = max(taken.get(sender, 0), letter.message)
+        self.opened[known.number] = replace(known, taken=tuple(sorted(taken.items())))
+        self._lose(known.number, _there(sender, letter.gone), "closed")
+        self._lose(known.number, _there(sender, letter.refused), "refused: the set is closed to non-members")
+
+    def replied(self, sender: Domain, letter: SequenceReplied) -> None:
+        known = self.opened.get(letter.number)
+        replier = Endpoint(f"{sender}/{letter.replier}")
+        if known is None or local_name(known.source) != letter.to or replier not in known.destinations:
+            self._agent.out.append(Ignored("SequenceReplied", "not a destination"))
+            return
+        self._agent.out.append(Tell((known.source,), SequenceReply(known.number, replier, letter.body)))
+
+    def circuit_up(self, peer: Domain) -> None:
+        if self._doubted.pop(peer, None) is not None:
+            self._agent.out.append(CancelTimer((*VEHICLE, peer)))
+
+    def circuit_down(self, peer: Domain) -> None:
+        """Its agent may have ended the circuit because it has no use for it: ask for another one first."""
+        if peer in self.needed():
+            self._doubted[peer] = False
+            self._agent.out.append(SetTimer((*VEHICLE, peer), self._agent.config.assert_s))
+
+    def fired(self, peer: Domain) -> None:
+        asked = self._doubted.pop(peer, None)
+        if asked is False and peer in self.needed():
+            self._reach(peer)
+        elif asked:
+            for known in list(self.opened.values()):
+                there = {each for each in known.destinations if host_of(each) == peer}
+                self._lose(known.number, there, "lost")
+
+    def _reach(self, peer: Domain) -> None:
+        self._doubted[peer] = True
+        self._agent.out.append(SetTimer((*VEHICLE, peer), self._agent.config.attach_s))
+        self._agent.want_circuit(peer)
+
+    def needed(self) -> set[Domain]:
+        hosts = {host for vehicle in self.vehicles.values() for host in vehicle.hosts}
+        return hosts - {self._agent.host}
+
+    def _lose(self, number: int, lost: set[Endpoint], why: str) -> None:
+        known = self.opened[number]
+        went = tuple(sorted(lost.intersection(known.destinations)))
+        if not went:
+            return
+        left = tuple([each for each in known.destinations if each not in lost])
+        served = known.served
+        self.opened[number] = replace(known, destinations=left)
+        self._agent.out.append(Tell((known.source,), SequenceShrunk(number, went, why)))
+        if not left:
+            self._agent.out.append(Tell((known.source,), SequenceEnded(number, served)))
+
+
+def _there(host: Domain, names: Iterable[str]) -> set[Endpoint]:
+    return {Endpoint(f"{host}/{name}") for name in names}
+
+
+def _check_size(body: bytes) -> None:
+    if len(body) > SEQUENCE_BYTES_MAX:
+        raise TooLarge(f"a message of {len(body)} bytes", fix=f"send at most {SEQUENCE_BYTES_MAX} at once")

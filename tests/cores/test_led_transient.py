@@ -1,0 +1,193 @@
+"""Transient sets and sequences at one agent: what it sends, and what it believes of others."""
+
+from typing import Any
+
+import pytest
+
+from rostra.core.effects import Answer, Asked, Effect, Ignored, Send, Tell
+from rostra.names import Domain, Endpoint, Group, parse_group_name
+from rostra.protocols.led.messages import (
+    AddAnswered,
+    AddedToSet,
+    DeletedFromSet,
+    ListEntry,
+    ListTold,
+    LocalMember,
+    MembersLeft,
+    SequenceData,
+    SequenceReplied,
+    SequenceTaken,
+)
+from rostra.protocols.led.requests import (
+    ChangeSet,
+    CreateSet,
+    OpenSequence,
+    SendSequence,
+    SequenceMessage,
+    SequenceOpened,
+    SequenceReply,
+    SequenceShrunk,
+    SetAdded,
+    SetMembers,
+)
+from rostra.protocols.led.sequences import VehiclePolicy
+from rostra.protocols.relaxed.requests import Denied, Open
+from tests.cores.test_led_services import EU, H2, H3, Agent, letters
+
+ANN = Endpoint("eu.fr.h1/ann#1")
+EVE, DAN = Endpoint("eu.fr.h2/eve#9"), Endpoint("eu.fr.h3/dan#4")
+
+
+class Owner(Agent):
+    """An agent with one program, and the circuits that the test says are up."""
+
+    def __init__(self, *up: Domain) -> None:
+        super().__init__()
+        self.step(Asked(Domain(""), 1, Open("ann")))
+        self.on_circuits: list[tuple[Domain, Any]] = []
+        self.led.circuits.up.update(up)
+        self.led.circuits.send = lambda now, peer, message, post, give: self.on_circuits.append(  # type: ignore[method-assign,assignment]
+            (peer, message)
+        )
+        self.tokens = 10
+
+    def ask(self, request: Any) -> list[Effect]:
+        self.tokens += 1
+        return self.step(Asked(ANN, self.tokens, request))
+
+    def create(self, at_ms: int = 5) -> Group:
+        (answer,) = [each for each in self.ask(CreateSet(EU, at_ms)) if isinstance(each, Answer)]
+        return answer.result.group
+
+    def transient(self, peer: Domain, message: Any) -> list[Effect]:
+        """From that agent, on a circuit."""
+        out = self.led._begin(0.0)
+        self.led.transient.received(peer, message)
+        return list(out)
+
+    def notices(self, effects: list[Effect]) -> list[Any]:
+        return [each.notice for each in effects if isinstance(each, Tell)]
+
+
+@pytest.mark.spec("S-072", "S-008", "S-009")
+def test_creation_needs_no_message_and_names_differ_though_the_clock_is_set_back() -> None:
+    owner = Owner()
+    effects = owner.ask(CreateSet(EU, 5))
+    assert not [each for each in effects if isinstance(each, Send)] and not owner.on_circuits
+    names = {owner.create(at_ms).name for at_ms in (9, 7, 7, 5)}
+    assert len(names) == 4
+    assert all(str(parse_group_name(name)) == name and name.startswith(f"{ANN}~") for name in names)
+
+
+@pytest.mark.spec("S-073", "S-075")
+def test_members_are_in_the_set_when_their_agent_confirms_it() -> None:
+    owner = Owner(H2)
+    group = owner.create()
+    owner.ask(ChangeSet(group, add=(EVE, Endpoint("eu.fr.h2/nobody#1"))))
+    assert owner.on_circuits == [(H2, AddedToSet(group, ("eve#9", "nobody#1")))]
+    assert owner.led.transient.owned[group].members == ()
+    effects = owner.transient(H2, AddAnswered(group, ("eve#9",), ("nobody#1",)))
+    first, refused = owner.notices(effects)
+    assert first == SetMembers(group, (EVE,)) and refused.endpoint == "eu.fr.h2/nobody#1"
+
+    effects = owner.transient(H2, MembersLeft(group, ("eve#9",)))
+    assert owner.notices(effects) == [SetMembers(group, ())]
+
+
+@pytest.mark.spec("S-073", "S-074")
+def test_an_agent_speaks_for_its_own_endpoints_and_the_owners_agent_alone_changes_a_set() -> None:
+    owner = Owner(H2, H3)
+    group = owner.create()
+    owner.ask(ChangeSet(group, add=(EVE,)))
+    owner.transient(H2, AddAnswered(group, ("eve#9",)))
+    owner.transient(H3, MembersLeft(group, ("eve#9",)))  # that would be eve of h3
+    assert owner.led.transient.owned[group].members == (EVE,)
+
+    theirs = Group("eu.fr.h2/eve#9~1-1", EU)
+    assert owner.transient(H3, AddedToSet(theirs, ("ann#1",))) == [
+        Ignored("AddedToSet", "not the owner's agent")
+    ]
+    assert owner.notices(owner.transient(H2, AddedToSet(theirs, ("ann#1",)))) == [SetAdded(theirs)]
+    assert owner.transient(H3, DeletedFromSet(theirs, ("ann#1",))) == [
+        Ignored("DeletedFromSet", "not the owner's agent")
+    ]
+    assert owner.led.transient.held == {theirs: {ANN}}
+
+
+def opened(owner: Owner, group: Group, *members: Endpoint) -> int:
+    """A sequence to a set with these members, as its leader h2 says."""
+    effects = owner.ask(OpenSequence(group))
+    asked = [letter for _, letter in letters(effects)][-1]
+    entries: dict[Domain, list[LocalMember]] = {}
+    for member in members:
+        host, _, name = member.partition("/")
+        entries.setdefault(Domain(host), []).append(LocalMember(name))
+    told = tuple([ListEntry(host, 1, 1, tuple(entries[host])) for host in sorted(entries)])
+    effects = owner.receive(H2, ListTold(group, asked.number, True, None, 1, 1, told))
+    (answer,) = [each.result for each in effects if isinstance(each, Answer)]
+    assert isinstance(answer, SequenceOpened) and answer.destinations == tuple(sorted(members))
+    return answer.number
+
+
+THEIRS, OTHERS = Group("eu.fr.h2/eve#9~1-1", EU), Group("eu.fr.h2/eve#9~1-2", EU)
+
+
+@pytest.mark.spec("S-083", "S-084")
+@pytest.mark.parametrize(
+    ("policy", "vehicles"),
+    [(VehiclePolicy.SEQUENCE, 3), (VehiclePolicy.SET, 2), (VehiclePolicy.ALL, 1)],
+)
+def test_whatever_a_vehicle_serves_the_same_endpoints_are_told(policy: VehiclePolicy, vehicles: int) -> None:
+    owner = Owner(H2, H3)
+    owner.led.sequences.policy = policy
+    sequences = [opened(owner, THEIRS, EVE), opened(owner, THEIRS, EVE), opened(owner, OTHERS, DAN)]
+    assert len(owner.led.sequences.vehicles) == vehicles
+    told = []
+    for number in sequences:
+        sent = letters(owner.ask(SendSequence(number, b"e4")))
+        told.append([(to, letter.to) for to, letter in sent if letter.to])
+        assert len({letter.vehicle for _, letter in sent}) == 1
+        if policy is VehiclePolicy.ALL:
+            assert [to for to, _ in sent] == [H2, H3], "the vehicle leads to both"
+    assert told == [[(H2, ("eve#9",))], [(H2, ("eve#9",))], [(H3, ("dan#4",))]]
+
+
+@pytest.mark.spec("S-083", "S-086")
+def test_a_receiver_drops_what_is_not_for_it_and_says_who_has_closed() -> None:
+    agent = Owner()
+    assert agent.receive(H2, SequenceData(THEIRS, 3, "eve#9", 1, (), 1, b"e4")) == [
+        Ignored("SequenceData", "not for us")
+    ]
+    effects = agent.receive(H2, SequenceData(THEIRS, 3, "eve#9", 1, ("ann#1", "bob#2"), 1, b"e4"))
+    assert agent.notices(effects) == [SequenceMessage(EVE, THEIRS, 3, 1, b"e4")]
+    assert letters(effects) == [(H2, SequenceTaken(THEIRS, 3, 1, ("ann#1",), ("bob#2",)))]
+
+
+@pytest.mark.spec("S-082", "S-085")
+def test_replies_and_losses_count_only_from_destinations() -> None:
+    owner = Owner(H2, H3)
+    number = opened(owner, THEIRS, EVE)
+    owner.ask(SendSequence(number, b"e4"))
+    replied = SequenceReplied(THEIRS, number, "dan#4", "ann#1", b"no")
+    assert owner.receive(H3, replied) == [Ignored("SequenceReplied", "not a destination")]
+    effects = owner.receive(H2, SequenceReplied(THEIRS, number, "eve#9", "ann#1", b"yes"))
+    assert owner.notices(effects) == [SequenceReply(number, EVE, b"yes")]
+
+    assert owner.notices(owner.receive(H3, SequenceTaken(THEIRS, number, 1, (), ("eve#9",)))) == []
+    late = owner.receive(H2, SequenceTaken(THEIRS, number, 2, ("eve#9",)))
+    assert late == [Ignored("SequenceTaken", "late reply")], "there was no second message"
+    shrunk, ended = owner.notices(owner.receive(H2, SequenceTaken(THEIRS, number, 1, (), ("eve#9",))))
+    assert isinstance(shrunk, SequenceShrunk) and shrunk.lost == (EVE,)
+    assert ended.sequence == number
+    (answer,) = [each.result for each in owner.ask(SendSequence(number, b"d4")) if isinstance(each, Answer)]
+    assert isinstance(answer, Denied) and answer.code == "VEHICLE_BROKEN"
+
+
+@pytest.mark.spec("S-081")
+def test_a_program_cannot_use_the_sequence_of_another() -> None:
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    owner.step(Asked(Domain(""), 3, Open("bob")))
+    effects = owner.step(Asked(owner.local.names["bob"], 4, SendSequence(number, b"e4")))
+    (answer,) = [each.result for each in effects if isinstance(each, Answer)]
+    assert isinstance(answer, Denied) and answer.code == "NOT_MEMBER"
