@@ -95,11 +95,13 @@ def needs_majority(config: AmpConfig) -> bool:
 
 
 def on_majority_timer(turn: Turn) -> None:
-    """Suspended, and how many members did we hear of? Without a majority we are out (A-056)."""
-    view = turn.s.view
-    if view is None or turn.s.suspended is None:
+    """Suspended, and how many members did we hear of? Without a majority we are out (A-056). A standby hears
+    only its active monitor, which must find the majority for both."""
+    view, held, me = turn.s.view, turn.s.suspended, turn.s.me
+    if view is None or held is None:
         return
-    if has_quorum(view, {*turn.s.heard, turn.s.me}):
+    led = held.sl.station != me and held.sl.station in turn.s.heard
+    if led or has_quorum(view, {*turn.s.heard, me}):
         turn.put(heard=())
         turn.timer(2 * turn.config.suspend_s, "majority")
     else:

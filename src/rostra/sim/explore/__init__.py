@@ -16,6 +16,7 @@ from rostra.sim.explore.election import Election, ElectionBounds
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
+from rostra.sim.explore.monitor import MonitorBounds, MonitorModel
 from rostra.sim.explore.move import MoveBounds, MoveModel
 from rostra.sim.explore.reform import ReformBounds, ReformModel
 from rostra.sim.explore.registrar import RegistrarBounds, RegistrarModel
@@ -30,6 +31,7 @@ MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
         (ReformModel, ReformBounds),
         (RegistrarModel, RegistrarBounds),
         (MoveModel, MoveBounds),
+        (MonitorModel, MonitorBounds),
     )
 }
 
