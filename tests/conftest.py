@@ -25,8 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 ALONE = {"test_benchmarks.py", "test_journal.py"}
 """Live tests of which each has a world of its own."""
 
-LONG = {"test_audits.py", "test_parity.py", "test_sample.py"}
-"""They share one history, which is half of what Spark takes: two workers are busy to the end."""
+COURT = {
+    *("test_audits.py", "test_parity.py"),
+    *("test_plants.py", "test_sample.py", "test_view_audits.py"),
+}
+"""They share one history (the fixture `court`), which is half of what Spark takes. In two workers all of it
+would be lived and judged twice."""
 
 
 def together(nodeid: str) -> str:
@@ -34,7 +38,7 @@ def together(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
     folder, _, file = path.rpartition("/")
     if folder == "tests/history":
-        return "the long half of Spark" if file in LONG else "the other half of Spark"
+        return "the long half of Spark" if file in COURT else "the other half of Spark"
     if folder == "tests/faults" or file in ALONE:  # long ones, and nothing is shared
         return nodeid
     return path
@@ -68,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sizes = Counter(together(item.nodeid) for item in items)
         items.sort(key=lambda item: (together(item.nodeid) not in FIRST, -sizes[together(item.nodeid)]))
     for item in items:
+        if "court" in getattr(item, "fixturenames", ()) and item.path.name not in COURT:
+            raise pytest.UsageError(f"{item.nodeid} asks for the court: name its file in COURT")
         for mark, folders in HOME.items():
             is_so = item.get_closest_marker(mark) and not (
                 mark == "live" and item.get_closest_marker("browser")

@@ -63,7 +63,8 @@ def court(
     """All worlds whose promises are judged by tests that were chosen."""
     from support.court import Court, brought_by
 
-    modules = (item.module for item in request.session.items if isinstance(item, pytest.Function))
+    chosen = (item for item in request.session.items if isinstance(item, pytest.Function))
+    modules = (item.module for item in chosen if "court" in item.fixturenames)
     held = Court(
         spark, brought_by(modules, tmp_path_factory.mktemp("brought")), tmp_path_factory.mktemp("court")
     )

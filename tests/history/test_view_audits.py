@@ -27,7 +27,7 @@ from rostra.sim.shapes import clusters
 from rostra.sim.view_storm import ViewStorm
 
 PROMISES = ("same-view", "every-change", "one-living")
-BOUND_S = 20.0
+BOUND_S = 8.0
 LIVES_S = 2.0
 """A side that is cut off lives for as long as its links take to notice: a lease is shorter."""
 GROUP = Group("ledger", Domain("eu"))

@@ -68,6 +68,10 @@ class EventSource(Struct, frozen=True):
     segment_runs: tuple[SegmentRun, ...]
     by_life: bool  # each run is one life of one writer: all of it, each row once, in order
 
+    @property
+    def rows(self) -> int:
+        return sum(source.rows for segment_run in self.segment_runs for source in segment_run.sources)
+
 
 class SegmentTask(Protocol):
     """What a task does with a run of segments. Sent to tasks, so it is made of plain data."""

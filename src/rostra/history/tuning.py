@@ -9,6 +9,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from rostra.history.arrow_fast_path import origin_of
+
 SMALL_ROWS: Final = 1_000_000
 
 TINY_ROWS: Final = 50_000
@@ -23,7 +25,9 @@ SMALL: Final = {
 
 
 def suit(spark: SparkSession, events: DataFrame) -> None:
-    """Set this session up for so many rows; call it before a plan with many steps."""
-    if events.count() <= SMALL_ROWS:
+    """Set this session up for so many rows; call it before a plan with many steps. How many there are the
+    files of a journal or a table say, without a job."""
+    origin = origin_of(events)
+    if (events.count() if origin is None else origin.rows) <= SMALL_ROWS:
         for name, value in SMALL.items():
             spark.conf.set(name, value)
