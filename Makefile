@@ -17,7 +17,7 @@ READY := .venv/ready-to-work
 RUNS  := .venv/ready-to-run
 
 .DEFAULT_GOAL := help
-.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak histories storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report clean
+.PHONY: help up lab test fresh fmt lint types unit live browser picture fuzz storm explore soak histories storm-history parity-history plant-history long-storms long-history cluster-history spec-coverage corpus goldens bench bench-turns bench-history month crowd watchers congress-report xpand-table xpand-growth wan-views led-report atomic-report clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,7 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore registrar --set leaves=1 $(ARGS)
 	@$(BIN)/rostra sim explore registrar --set believes=3 --set fires=0 $(ARGS)
 	@$(BIN)/rostra sim explore move --set restarts=1 $(ARGS)
+	@$(BIN)/rostra sim explore monitor $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)
@@ -132,6 +133,9 @@ watchers: $(READY)  ## ten thousand programs that watch through one agent (ARGS=
 
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
+
+atomic-report: $(READY)  ## the figures of AMp, formula against count, on the bus and on the network: report/atomic.md
+	@$(BIN)/python -m benchmarks.atomic_report $(ARGS)
 
 led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md
 	@$(BIN)/python -m benchmarks.led_report $(ARGS)

@@ -12,10 +12,10 @@ from rostra.protocols.atomic.frames import (
     ACK,
     ORDER,
     WAIT,
-    Control,
     DataFrame,
     DecisionFrame,
     DecisionRequestFrame,
+    FrameControl,
     FrameRef,
     InvestigateFrame,
     PendingFrame,
@@ -215,7 +215,7 @@ def test_an_emitter_answers_from_its_last_decision_or_that_it_is_not_done() -> N
     net.run(0.02)
     gate = net.gates[b].state
     assert gate.view is not None
-    ask = DecisionRequestFrame(Control(gate.group, b, 0, 1, gate.view.id), FrameRef(a, 1))
+    ask = DecisionRequestFrame(FrameControl(gate.group, b, 0, 1, gate.view.id), FrameRef(a, 1))
     net.tell(a, FrameReceived(b.host, ask))
     assert [(each.sender, each.to) for each in net.frames(PendingFrame)] == [(a, b)]
     net.run(1)

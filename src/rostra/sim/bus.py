@@ -26,13 +26,13 @@ from rostra.names import Domain, Group
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import AmpLog, LogMark, violations_of
 from rostra.protocols.atomic.amp_state import (
-    Cast,
+    CastFrame,
     FrameReceived,
     GateAsked,
     GateClosed,
     GateLeft,
     GateState,
-    Post,
+    PostFrame,
     RunDelivered,
     RunEnded,
     RunGiven,
@@ -255,10 +255,10 @@ class AmpWorld:
 
     def _perform(self, who: StationId, effect: Effect) -> None:
         match effect:
-            case Cast(frame):
+            case CastFrame(frame):
                 others = [each for each in self.gates if self.medium.echoes or each != who]
                 self._send(who, None, others, frame)
-            case Post(to, frame):
+            case PostFrame(to, frame):
                 there = to if to in self.gates else self._lives_at(to.host)
                 self._send(who, to, [there] if there is not None else [], frame)
             case SetTimer(timer, after_s):

@@ -1,10 +1,10 @@
 """Where one gate stands: one frozen value, and one step over it.
 
-    GateState ── Turn: event ──▶ GateState, effects
+    GateState ── GateTurn: event ──▶ GateState, effects
 
 A gate is one station's port into one group (A-005): its view, receive queue, decided table, the transfer of
 its emitter, and its local monitor, which is standby or runs one `MonitorAction`. Machines are functions over
-a `Turn`: `emitter.py`, `receiver.py`, `monitor.py`, `gates.py`.
+a `GateTurn`: `emitter.py`, `receiver.py`, `monitor.py`, `gates.py`.
 
 Frames to the group reach our own receiver too: on a medium by coming back from it, else within the same step.
 """
@@ -22,12 +22,12 @@ from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.frames import (
     AmpView,
     AnyAmpFrame,
-    Control,
     DataId,
     DecidedEntry,
+    FrameControl,
     FrameRef,
-    Outcome,
     ResponseFrame,
+    RunOutcome,
     StationId,
     StationReport,
     StoredChange,
@@ -100,13 +100,13 @@ class EmitterFreed(Event, frozen=True):
 # Effects
 
 
-class Cast(Effect, frozen=True):
+class CastFrame(Effect, frozen=True):
     """To every other station of the group; on a medium to ourselves too, in its order."""
 
     frame: AnyAmpFrame
 
 
-class Post(Effect, frozen=True):
+class PostFrame(Effect, frozen=True):
     to: StationId
     frame: AnyAmpFrame
 
@@ -265,8 +265,8 @@ class GateState(Struct, frozen=True):
     table: tuple[DecidedEntry, ...] = ()  # sorted by station
     waiting: tuple[GivenRun, ...] = ()
     transfer: Transfer | None = None
-    last: Outcome | None = None  # of our own runs
-    before: Outcome | None = None  # the one before `last`
+    last: RunOutcome | None = None  # of our own runs
+    before: RunOutcome | None = None  # the one before `last`
     suspended: SuspendedTraffic | None = None
     top: SuspensionLevel | None = None  # highest seen in this view
     stored: StoredChange | None = None
@@ -280,7 +280,7 @@ class GateState(Struct, frozen=True):
     access: AccessState = AccessState()
 
 
-class Turn:
+class GateTurn:
     """One step of one gate."""
 
     __slots__ = ("config", "effects", "may_emit", "now", "own", "s")
@@ -298,16 +298,16 @@ class Turn:
 
     def control(
         self, attributes: int = 0, mdn: int = 0, mtn: int = 0, sl: SuspensionLevel | None = None
-    ) -> Control:
+    ) -> FrameControl:
         s = self.s
-        return Control(s.group, s.me, mtn, mdn, s.view.id if s.view else None, attributes, sl)
+        return FrameControl(s.group, s.me, mtn, mdn, s.view.id if s.view else None, attributes, sl)
 
     def next_mtn(self) -> int:
         self.put(mtn=self.s.mtn + 1)
         return self.s.mtn
 
     def cast(self, frame: AnyAmpFrame) -> None:
-        self.effects.append(Cast(frame))
+        self.effects.append(CastFrame(frame))
         if self.config.order != "medium":
             self.own.append(frame)
 
@@ -315,7 +315,7 @@ class Turn:
         if to == self.s.me:
             self.own.append(frame)
         else:
-            self.effects.append(Post(to, frame))
+            self.effects.append(PostFrame(to, frame))
 
     def respond(self, to: StationId, ref: FrameRef, kind: Any, **fields: Any) -> None:
         self.post(to, ResponseFrame(self.control(mdn=ref.mdn), ref, kind, **fields))

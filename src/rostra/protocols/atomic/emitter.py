@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from rostra.protocols.atomic import monitor, rounds
 from rostra.protocols.atomic.amp_config import PROFILES
-from rostra.protocols.atomic.amp_state import GivenAnswer, GivenRun, RunEnded, RunGiven, Transfer, Turn
+from rostra.protocols.atomic.amp_state import GateTurn, GivenAnswer, GivenRun, RunEnded, RunGiven, Transfer
 from rostra.protocols.atomic.frames import (
     ACK,
     FLUSH,
@@ -32,9 +32,9 @@ from rostra.protocols.atomic.frames import (
     DataId,
     DecisionFrame,
     DecisionRequestFrame,
-    Outcome,
     PendingFrame,
     ResponseFrame,
+    RunOutcome,
     StationId,
     SuspensionLevel,
 )
@@ -55,7 +55,7 @@ ALONE: Final = ("urgent", "barrier")
 """Profiles whose runs are not joined with others that wait."""
 
 
-def on_given(turn: Turn, event: RunGiven) -> None:
+def on_given(turn: GateTurn, event: RunGiven) -> None:
     sound = event.profile in PROFILES and 0 < len(event.items) <= ITEMS_MAX
     if not sound or (event.more and event.profile != "urgent"):
         turn.do(RunEnded(event.token, "rejected", "invalid"))
@@ -66,7 +66,7 @@ def on_given(turn: Turn, event: RunGiven) -> None:
         turn.put(waiting=(*turn.s.waiting, run))
 
 
-def begin(turn: Turn) -> None:
+def begin(turn: GateTurn) -> None:
     """The first of those that wait, with what can go with it."""
     first, *rest = turn.s.waiting
     while rest and _joins(turn, first, rest[0]):
@@ -85,7 +85,7 @@ def begin(turn: Turn) -> None:
         _finish(turn, "sent")
 
 
-def _joins(turn: Turn, first: GivenRun, following: GivenRun) -> bool:
+def _joins(turn: GateTurn, first: GivenRun, following: GivenRun) -> bool:
     return (
         first.profile == following.profile
         and first.profile not in ALONE
@@ -93,7 +93,7 @@ def _joins(turn: Turn, first: GivenRun, following: GivenRun) -> bool:
     )
 
 
-def _transmit(turn: Turn) -> None:
+def _transmit(turn: GateTurn) -> None:
     transfer = turn.s.transfer
     assert transfer is not None
     mtn = turn.next_mtn()
@@ -107,7 +107,7 @@ def _transmit(turn: Turn) -> None:
         turn.timer(turn.config.response_s, "round")
 
 
-def on_response(turn: Turn, frame: ResponseFrame) -> None:
+def on_response(turn: GateTurn, frame: ResponseFrame) -> None:
     transfer, station = turn.s.transfer, frame.control.sa
     if transfer is None or frame.ref.mdn != transfer.mdn or frame.ref.mtn < transfer.since:
         turn.ignore(frame, "no such transfer")
@@ -134,7 +134,7 @@ def _with(stations: tuple[StationId, ...], station: StationId) -> tuple[StationI
     return stations if station in stations else tuple(sorted([*stations, station]))
 
 
-def _look(turn: Turn) -> None:
+def _look(turn: GateTurn) -> None:
     """Is the phase over?"""
     transfer = turn.s.transfer
     if transfer is None or turn.frozen or transfer.phase == "stalled":
@@ -152,7 +152,7 @@ def _look(turn: Turn) -> None:
         _decide(turn, accept=True)
 
 
-def missing(turn: Turn) -> tuple[StationId, ...]:
+def missing(turn: GateTurn) -> tuple[StationId, ...]:
     """Members without an answer: counted by name, never by number (A-007)."""
     transfer = turn.s.transfer
     assert transfer is not None
@@ -160,7 +160,7 @@ def missing(turn: Turn) -> tuple[StationId, ...]:
     return tuple([each for each in turn.members if each not in answered])
 
 
-def _decide(turn: Turn, *, accept: bool, because: str = "") -> None:
+def _decide(turn: GateTurn, *, accept: bool, because: str = "") -> None:
     transfer, s = turn.s.transfer, turn.s
     assert transfer is not None
     position = agreed_position(turn.config, transfer.answers) if accept else 0
@@ -168,7 +168,7 @@ def _decide(turn: Turn, *, accept: bool, because: str = "") -> None:
     if s.block is not None and not (accept and transfer.run.more):
         attributes |= RESUME
         turn.put(block=None)
-    turn.put(last=Outcome(DataId(s.me, transfer.mdn), accept, position), before=s.last)
+    turn.put(last=RunOutcome(DataId(s.me, transfer.mdn), accept, position), before=s.last)
     phase = "confirming" if accept else "rejecting"
     decided = replace(
         transfer,
@@ -187,7 +187,7 @@ def _decide(turn: Turn, *, accept: bool, because: str = "") -> None:
         _finish(turn, "accepted")
 
 
-def _send_decision(turn: Turn) -> None:
+def _send_decision(turn: GateTurn) -> None:
     transfer = turn.s.transfer
     assert transfer is not None
     mtn = turn.next_mtn()
@@ -200,7 +200,7 @@ def _send_decision(turn: Turn) -> None:
         turn.timer(turn.config.response_s, "round")
 
 
-def on_round_timer(turn: Turn) -> None:
+def on_round_timer(turn: GateTurn) -> None:
     transfer = turn.s.transfer
     if transfer is None or turn.frozen or transfer.phase == "stalled":
         return
@@ -212,7 +212,7 @@ def on_round_timer(turn: Turn) -> None:
         _again(turn)
 
 
-def _again(turn: Turn) -> None:
+def _again(turn: GateTurn) -> None:
     assert turn.s.transfer is not None
     if turn.s.transfer.phase == "disseminating":
         _transmit(turn)
@@ -220,7 +220,7 @@ def _again(turn: Turn) -> None:
         _send_decision(turn)
 
 
-def _exhausted(turn: Turn, silent: tuple[StationId, ...]) -> None:
+def _exhausted(turn: GateTurn, silent: tuple[StationId, ...]) -> None:
     """All rounds are over, and these never answered."""
     transfer = turn.s.transfer
     assert transfer is not None
@@ -238,7 +238,7 @@ def _exhausted(turn: Turn, silent: tuple[StationId, ...]) -> None:
     monitor.suspect(turn, silent, "no response")
 
 
-def _end_decided(turn: Turn) -> None:
+def _end_decided(turn: GateTurn) -> None:
     """Every member has confirmed the decision."""
     transfer = turn.s.transfer
     assert transfer is not None
@@ -251,19 +251,19 @@ def _end_decided(turn: Turn) -> None:
         _finish(turn, "rejected", transfer.because)
 
 
-def _finish(turn: Turn, result: str, because: str = "") -> None:
+def _finish(turn: GateTurn, result: str, because: str = "") -> None:
     assert turn.s.transfer is not None
     for token in turn.s.transfer.run.tokens:
         turn.do(RunEnded(token, result, because))
     _over(turn)
 
 
-def _over(turn: Turn) -> None:
+def _over(turn: GateTurn) -> None:
     turn.cancel("round")
     turn.put(transfer=None)
 
 
-def settled(turn: Turn, outcomes: tuple[Outcome, ...]) -> None:
+def settled(turn: GateTurn, outcomes: tuple[RunOutcome, ...]) -> None:
     """A new view decided what we were sending (A-070)."""
     transfer = turn.s.transfer
     if transfer is None:
@@ -272,7 +272,7 @@ def settled(turn: Turn, outcomes: tuple[Outcome, ...]) -> None:
     decided = next((each for each in outcomes if each.data == data), turn.s.last)
     turn.put(block=None)
     if decided is None or decided.data != data:
-        decided = Outcome(data, accept=False)
+        decided = RunOutcome(data, accept=False)
     turn.put(last=decided)
     if decided.accept:
         _finish(turn, "accepted")
@@ -283,7 +283,7 @@ def settled(turn: Turn, outcomes: tuple[Outcome, ...]) -> None:
         _over(turn)
 
 
-def on_decision_request(turn: Turn, frame: DecisionRequestFrame) -> None:
+def on_decision_request(turn: GateTurn, frame: DecisionRequestFrame) -> None:
     """A receiver missed a decision of ours, or of an earlier life of this station (A-048)."""
     ref, asker, s = frame.ref, frame.control.sa, turn.s
     if ref.sa != s.me:

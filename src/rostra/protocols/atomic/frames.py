@@ -5,7 +5,7 @@
     monitor ── InvestigateFrame, NewViewFrame ──▶ group       emitter ── PendingFrame ──▶ receiver
     opener  ── GetViewFrame, OpenGateFrame ──▶ group          closer ── CloseGateFrame ──▶ group
 
-Every frame begins with a `Control`: group, station, numbers, view, attributes, suspension level. Numbers
+Every frame begins with a `FrameControl`: group, station, numbers, view, attributes, suspension level. Numbers
 start at 1 in every life of a station and in every group (A-016).
 
 **Where we differ from the paper.** A data frame carries a run of messages, so that one undecided frame per
@@ -82,7 +82,7 @@ class SuspensionLevel(Struct, frozen=True, order=True, array_like=True, gc=False
     station: StationId
 
 
-class Outcome(Struct, frozen=True, array_like=True, gc=False):
+class RunOutcome(Struct, frozen=True, array_like=True, gc=False):
     """How one run was decided, and at which position of `negotiated` order."""
 
     data: DataId
@@ -90,7 +90,7 @@ class Outcome(Struct, frozen=True, array_like=True, gc=False):
     position: Natural = 0
 
 
-Outcomes = Annotated[tuple[Outcome, ...], Meta(max_length=STATIONS_MAX * 2)]
+Outcomes = Annotated[tuple[RunOutcome, ...], Meta(max_length=STATIONS_MAX * 2)]
 
 
 class DecidedEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -141,13 +141,13 @@ class StationReport(Struct, frozen=True, array_like=True):
     table: DecidedTable = ()
     pending: Annotated[tuple[PendingRun, ...], Meta(max_length=STATIONS_MAX)] = ()
     transmitting: DataId | None = None  # its own run, which it has not decided
-    last: Outcome | None = None  # its own run that it decided last
+    last: RunOutcome | None = None  # its own run that it decided last
     clock: Natural = 0
     ready: Natural = 0  # messages that are delivered, or will be without another decision
     stored: StoredChange | None = None
 
 
-class Control(Struct, frozen=True, array_like=True):
+class FrameControl(Struct, frozen=True, array_like=True):
     """`mtn` rises with every frame of an emitter or monitor (A-014); control frames have none."""
 
     group: Group
@@ -171,12 +171,12 @@ class FrameRef(Struct, frozen=True, array_like=True, gc=False):
 
 
 class AmpFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
-    control: Control
+    control: FrameControl
 
 
 class DataFrame(AmpFrame, frozen=True, tag=80):
     items: Annotated[tuple[bytes, ...], Meta(max_length=ITEMS_MAX)]
-    previous: Outcome | None = None  # the emitter's run before (A-049)
+    previous: RunOutcome | None = None  # the emitter's run before (A-049)
 
 
 class ResponseFrame(AmpFrame, frozen=True, tag=81):
@@ -194,7 +194,7 @@ class DecisionFrame(AmpFrame, frozen=True, tag=82):
     accept: bool
     position: Natural = 0
     change: ViewChange | None = None  # of a gate or a new view, whole (A-072)
-    previous: Outcome | None = None  # the emitter's run before
+    previous: RunOutcome | None = None  # the emitter's run before
 
 
 class DecisionRequestFrame(AmpFrame, frozen=True, tag=83):
@@ -206,7 +206,7 @@ class PendingFrame(AmpFrame, frozen=True, tag=84):
 
 
 class GetViewFrame(AmpFrame, frozen=True, tag=85):
-    previous: Outcome | None = None
+    previous: RunOutcome | None = None
 
 
 class OpenGateFrame(AmpFrame, frozen=True, tag=86):
@@ -219,7 +219,7 @@ class CloseGateFrame(AmpFrame, frozen=True, tag=87):
 
 class InvestigateFrame(AmpFrame, frozen=True, tag=88):
     failed: Stations
-    previous: Outcome | None = None
+    previous: RunOutcome | None = None
 
 
 class NewViewFrame(AmpFrame, frozen=True, tag=89):

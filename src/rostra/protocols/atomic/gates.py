@@ -25,9 +25,9 @@ from rostra.protocols.atomic.amp_state import (
     GateAsked,
     GateLeft,
     GateState,
+    GateTurn,
     RunGiven,
     StationSuspected,
-    Turn,
     ViewExecuted,
     ViewForced,
 )
@@ -56,7 +56,7 @@ def step(
     config: AmpConfig, state: GateState, now: Instant, event: Event, may_emit: bool = True
 ) -> tuple[GateState, Effects]:
     """One event at one gate. Nothing outside of the state is read or changed."""
-    turn = Turn(config, state, now, may_emit)
+    turn = GateTurn(config, state, now, may_emit)
     _handle(turn, event)
     while True:
         while turn.own:
@@ -67,7 +67,7 @@ def step(
             return turn.s, turn.effects
 
 
-def _handle(turn: Turn, event: Event) -> None:
+def _handle(turn: GateTurn, event: Event) -> None:
     match event:
         case FrameReceived(source, frame):
             if frame.control.sa.host != source or frame.control.group != turn.s.group:
@@ -102,7 +102,7 @@ def _handle(turn: Turn, event: Event) -> None:
             turn.ignore(event, "unknown event")
 
 
-def _schedule(turn: Turn) -> None:
+def _schedule(turn: GateTurn) -> None:
     """What comes next, if nothing is being done: the monitor's work before a user's (A-034)."""
     s = turn.s
     if s.action is not None or s.view is None:
@@ -129,7 +129,7 @@ def _schedule(turn: Turn) -> None:
 # Opening and closing
 
 
-def _open(turn: Turn, exists: bool | None) -> None:
+def _open(turn: GateTurn, exists: bool | None) -> None:
     if turn.s.standing != "closed":
         turn.ignore(GateAsked(), "gate is open")
         return
@@ -138,7 +138,7 @@ def _open(turn: Turn, exists: bool | None) -> None:
         monitor.begin(turn, "open")
 
 
-def _leave(turn: Turn) -> None:
+def _leave(turn: GateTurn) -> None:
     if turn.s.standing == "open":
         turn.put(standing="closing")
     elif turn.s.standing == "opening":
@@ -147,13 +147,13 @@ def _leave(turn: Turn) -> None:
         turn.ignore(GateLeft(), "gate is not open")
 
 
-def _check_access(turn: Turn) -> None:
+def _check_access(turn: GateTurn) -> None:
     if turn.s.standing == "open" and (cause := access.exceeded(turn.s.access, turn.now)):
         turn.note("access_exceeded", cause)
         _leave(turn)
 
 
-def _on_executed(turn: Turn, event: ViewExecuted) -> None:
+def _on_executed(turn: GateTurn, event: ViewExecuted) -> None:
     """Agreed membership has a new view. Its rank 0 carries it out; a newer one takes over from an older."""
     s = turn.s
     newest = max([each.number for each in s.agreed], default=s.view.id.number if s.view else 0)
@@ -174,7 +174,7 @@ def _on_executed(turn: Turn, event: ViewExecuted) -> None:
 # Frames
 
 
-def on_frame(turn: Turn, frame: AnyAmpFrame) -> None:
+def on_frame(turn: GateTurn, frame: AnyAmpFrame) -> None:
     s, sa = turn.s, frame.control.sa
     if s.suspended is not None and sa not in s.heard and sa in turn.members:
         turn.put(heard=tuple(sorted([*s.heard, sa])))
@@ -193,7 +193,7 @@ def on_frame(turn: Turn, frame: AnyAmpFrame) -> None:
             _dispatch(turn, frame)
 
 
-def _before_view(turn: Turn, frame: AnyAmpFrame) -> None:
+def _before_view(turn: GateTurn, frame: AnyAmpFrame) -> None:
     """We are coming in: only what brings our first view is for us."""
     match frame:
         case DecisionFrame(change=change) if change is not None and turn.s.standing == "opening":
@@ -212,7 +212,7 @@ def _before_view(turn: Turn, frame: AnyAmpFrame) -> None:
             turn.ignore(frame, "gate is not open")
 
 
-def _in_view(turn: Turn, frame: AnyAmpFrame) -> bool:
+def _in_view(turn: GateTurn, frame: AnyAmpFrame) -> bool:
     """Is it from our view? Those behind are brought up to date, those outside are told."""
     view, control = turn.s.view, frame.control
     assert view is not None
@@ -254,7 +254,7 @@ def _in_view(turn: Turn, frame: AnyAmpFrame) -> bool:
     return False
 
 
-def _dispatch(turn: Turn, frame: AnyAmpFrame) -> None:
+def _dispatch(turn: GateTurn, frame: AnyAmpFrame) -> None:
     match frame:
         case DataFrame():
             receiver.on_data(turn, frame)
@@ -272,7 +272,7 @@ def _dispatch(turn: Turn, frame: AnyAmpFrame) -> None:
             turn.ignore(frame, "unknown frame")
 
 
-def _on_response(turn: Turn, frame: ResponseFrame) -> None:
+def _on_response(turn: GateTurn, frame: ResponseFrame) -> None:
     s, control = turn.s, frame.control
     if frame.answer == "NOT_MEMBER":
         _on_not_member(turn, frame)
@@ -296,7 +296,7 @@ def _on_response(turn: Turn, frame: ResponseFrame) -> None:
         emitter.on_response(turn, frame)
 
 
-def _on_not_member(turn: Turn, frame: ResponseFrame) -> None:
+def _on_not_member(turn: GateTurn, frame: ResponseFrame) -> None:
     """Either we are out, or a station that we waited for has restarted and remembers nothing (TA6)."""
     s, control = turn.s, frame.control
     if frame.ref.sa == s.me:
@@ -313,12 +313,12 @@ def _on_not_member(turn: Turn, frame: ResponseFrame) -> None:
         turn.ignore(frame, "not for us")
 
 
-def _restarted(turn: Turn, now: StationId) -> None:
+def _restarted(turn: GateTurn, now: StationId) -> None:
     earlier = tuple([each for each in turn.members if each.host == now.host and each != now])
     monitor.suspect(turn, earlier, "restarted")
 
 
-def _on_beacon(turn: Turn, frame: BeaconFrame) -> None:
+def _on_beacon(turn: GateTurn, frame: BeaconFrame) -> None:
     """Two groups of one name: the smaller one gives up, and its members open their gates again (A-082)."""
     view, control = turn.s.view, frame.control
     if view is None or control.view is None or control.view == view.id or control.sa in view.members:
@@ -333,7 +333,7 @@ def _on_beacon(turn: Turn, frame: BeaconFrame) -> None:
 # Timers
 
 
-def _on_timer(turn: Turn, timer: tuple[str | int, ...]) -> None:
+def _on_timer(turn: GateTurn, timer: tuple[str | int, ...]) -> None:
     match timer:
         case ("round",):
             emitter.on_round_timer(turn)

@@ -15,9 +15,9 @@ from rostra.protocols.atomic.amp_state import (
     FlushWait,
     GateClosed,
     GateOpened,
+    GateTurn,
     QueuedRun,
     RunEnded,
-    Turn,
     ViewIndicated,
 )
 from rostra.protocols.atomic.frames import (
@@ -27,9 +27,9 @@ from rostra.protocols.atomic.frames import (
     GetViewFrame,
     InvestigateFrame,
     NewViewFrame,
-    Outcome,
     PendingRun,
     ProposalFrame,
+    RunOutcome,
     StationId,
     StationReport,
     StoredChange,
@@ -39,7 +39,7 @@ from rostra.protocols.atomic.frames import (
 Stations = tuple[StationId, ...]
 
 
-def on_investigate(turn: Turn, frame: InvestigateFrame) -> None:
+def on_investigate(turn: GateTurn, frame: InvestigateFrame) -> None:
     control = frame.control
     ref = FrameRef(control.sa, 0, control.mtn)
     if turn.s.me in frame.failed and turn.config.faults == "bounded":
@@ -53,7 +53,7 @@ def on_investigate(turn: Turn, frame: InvestigateFrame) -> None:
     turn.respond(control.sa, ref, "CAN_ACCEPT", report=report(turn))
 
 
-def report(turn: Turn) -> StationReport:
+def report(turn: GateTurn) -> StationReport:
     s = turn.s
     decided = sum(len(each.items) for each in s.queue if each.decided)
     transmitting = None
@@ -75,7 +75,7 @@ def _pending(run: QueuedRun) -> PendingRun:
     return PendingRun(run.data, run.place, len(run.items) if run.attributes & ORDER else 0)
 
 
-def on_get_view(turn: Turn, frame: GetViewFrame) -> None:
+def on_get_view(turn: GateTurn, frame: GetViewFrame) -> None:
     """A station wants to come in: answered when nothing is undecided here (A-077)."""
     control = frame.control
     ref = FrameRef(control.sa, 0, control.mtn)
@@ -92,15 +92,15 @@ def on_get_view(turn: Turn, frame: GetViewFrame) -> None:
         turn.respond(control.sa, ref, "CAN_ACCEPT", report=report(turn))
 
 
-def _sees_failure(turn: Turn) -> bool:
+def _sees_failure(turn: GateTurn) -> bool:
     return turn.frozen or turn.s.stored is not None or bool(_failed(turn))
 
 
-def _failed(turn: Turn) -> Stations:
+def _failed(turn: GateTurn) -> Stations:
     return tuple([each for each in turn.s.suspects if each in turn.members])
 
 
-def on_proposal(turn: Turn, frame: ProposalFrame) -> None:
+def on_proposal(turn: GateTurn, frame: ProposalFrame) -> None:
     control, change = frame.control, frame.change
     ref = FrameRef(control.sa, 0, control.mtn)
     if not monitor.take_suspension(turn, control, ref):
@@ -120,7 +120,7 @@ def on_proposal(turn: Turn, frame: ProposalFrame) -> None:
         _store(turn, FlushWait(control.sa, ref, "store", control.sl, change))
 
 
-def _when_flushed(turn: Turn, wait: FlushWait) -> None:
+def _when_flushed(turn: GateTurn, wait: FlushWait) -> None:
     if turn.undecided():
         turn.put(flush=wait)
         turn.respond(wait.to, wait.ref, "FLUSHING")
@@ -129,7 +129,7 @@ def _when_flushed(turn: Turn, wait: FlushWait) -> None:
         flushed(turn)
 
 
-def flushed(turn: Turn) -> None:
+def flushed(turn: GateTurn) -> None:
     """Nothing is undecided any more: do what waited for it."""
     wait = turn.s.flush
     assert wait is not None
@@ -144,13 +144,13 @@ def flushed(turn: Turn) -> None:
             install(turn, wait.change)
 
 
-def _store(turn: Turn, wait: FlushWait) -> None:
+def _store(turn: GateTurn, wait: FlushWait) -> None:
     assert wait.change is not None and wait.sl is not None
     turn.put(stored=StoredChange(wait.sl, wait.change))
     turn.respond(wait.to, wait.ref, "CAN_ACCEPT")
 
 
-def learn(turn: Turn, change: ViewChange) -> None:
+def learn(turn: GateTurn, change: ViewChange) -> None:
     """A change that is known to be accepted, from its monitor or from a member that has it (A-099)."""
     s = turn.s
     if s.view is not None and change.view.id <= s.view.id:
@@ -168,7 +168,7 @@ def learn(turn: Turn, change: ViewChange) -> None:
         fence(turn, "not in the next view")
 
 
-def _decide_first(turn: Turn, change: ViewChange) -> None:
+def _decide_first(turn: GateTurn, change: ViewChange) -> None:
     """A gate was completed without us, by members that had flushed. It says nothing of what is undecided
     here: those runs have their emitters' decisions, and belong to the view before."""
     held = turn.s.suspended
@@ -179,16 +179,16 @@ def _decide_first(turn: Turn, change: ViewChange) -> None:
         turn.timer(turn.config.response_s, "decision", each.data.sa.host, each.data.sa.life)
 
 
-def _settle(turn: Turn, change: ViewChange) -> None:
+def _settle(turn: GateTurn, change: ViewChange) -> None:
     """Exception decisions, of everything that is undecided here."""
     by_data = {each.data: each for each in change.outcomes}
     for run in turn.undecided():
-        outcome = by_data.get(run.data, Outcome(run.data, accept=False))
+        outcome = by_data.get(run.data, RunOutcome(run.data, accept=False))
         turn.note("exception_decision", f"{run.data.sa} {run.data.mdn} {outcome.accept}")
         receiver.apply(turn, outcome)
 
 
-def install(turn: Turn, change: ViewChange) -> None:
+def install(turn: GateTurn, change: ViewChange) -> None:
     s = turn.s
     turn.put(suspended=None, flush=None)
     if s.view is not None:
@@ -231,7 +231,7 @@ def install(turn: Turn, change: ViewChange) -> None:
         turn.timer(turn.config.beacon_s, "beacon")
 
 
-def _end_action(turn: Turn, change: ViewChange) -> None:
+def _end_action(turn: GateTurn, change: ViewChange) -> None:
     action = turn.s.action
     if action is None:
         return
@@ -246,13 +246,13 @@ def _end_action(turn: Turn, change: ViewChange) -> None:
 # Endings
 
 
-def fence(turn: Turn, because: str) -> None:
+def fence(turn: GateTurn, because: str) -> None:
     """We are not in the group any more: nothing is delivered or sent from here on (A-056)."""
     turn.note("excluded", because)
     close(turn, "excluded")
 
 
-def close(turn: Turn, because: str) -> None:
+def close(turn: GateTurn, because: str) -> None:
     s = turn.s
     left = [*([s.transfer.run] if s.transfer else []), *s.waiting]
     for run in left:

@@ -26,10 +26,10 @@ from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_state import (
     ActionKind,
     FailureReported,
+    GateTurn,
     GivenReport,
     MonitorAction,
     SuspendedTraffic,
-    Turn,
     ViewExecuted,
 )
 from rostra.protocols.atomic.frames import (
@@ -41,17 +41,17 @@ from rostra.protocols.atomic.frames import (
     AmpView,
     AmpViewId,
     CloseGateFrame,
-    Control,
     DataId,
     DecidedEntry,
     DecisionFrame,
+    FrameControl,
     FrameRef,
     GetViewFrame,
     InvestigateFrame,
     NewViewFrame,
     OpenGateFrame,
-    Outcome,
     ResponseFrame,
+    RunOutcome,
     StationId,
     StationReport,
     StoredChange,
@@ -68,7 +68,7 @@ Stations = tuple[StationId, ...]
 # Suspension
 
 
-def take_suspension(turn: Turn, control: Control, ref: FrameRef) -> bool:
+def take_suspension(turn: GateTurn, control: FrameControl, ref: FrameRef) -> bool:
     """A frame with a suspension level arrived. True if it stands; else its sender is told what is higher."""
     s, sl = turn.s, control.sl
     assert sl is not None
@@ -94,7 +94,7 @@ def needs_majority(config: AmpConfig) -> bool:
     return config.faults == "async" and config.policy == "majority" and config.decides == "own"
 
 
-def on_majority_timer(turn: Turn) -> None:
+def on_majority_timer(turn: GateTurn) -> None:
     """Suspended, and how many members did we hear of? Without a majority we are out (A-056). A standby hears
     only its active monitor, which must find the majority for both."""
     view, held, me = turn.s.view, turn.s.suspended, turn.s.me
@@ -108,12 +108,12 @@ def on_majority_timer(turn: Turn) -> None:
         installing.fence(turn, "no majority")
 
 
-def _restart_timer(turn: Turn) -> None:
+def _restart_timer(turn: GateTurn) -> None:
     rank = turn.members.index(turn.s.me) if turn.s.me in turn.members else len(turn.members)
     turn.timer(turn.config.suspend_s + rank * turn.config.stagger_s, "suspended")
 
 
-def resume_block(turn: Turn, sa: StationId) -> None:
+def resume_block(turn: GateTurn, sa: StationId) -> None:
     """The last decision of an urgent block ends the suspension of its emitter, and no other."""
     held = turn.s.suspended
     if held is not None and held.sl.station == sa and not held.frozen and turn.s.action is None:
@@ -123,7 +123,7 @@ def resume_block(turn: Turn, sa: StationId) -> None:
         turn.put(suspended=None, flush=None)
 
 
-def withdraw(turn: Turn) -> None:
+def withdraw(turn: GateTurn) -> None:
     """Another monitor has the higher level; what we wanted is tried again when it is done (A-059, A-065)."""
     action = turn.s.action
     turn.note("monitor_standby")
@@ -138,7 +138,7 @@ def _spread(me: StationId) -> float:
     return (sum(str(me).encode()) % 16) / 16
 
 
-def on_suspend_timer(turn: Turn) -> None:
+def on_suspend_timer(turn: GateTurn) -> None:
     """The active monitor is silent (A-062)."""
     s = turn.s
     if s.suspended is None or s.action is not None:
@@ -157,7 +157,7 @@ def on_suspend_timer(turn: Turn) -> None:
 # Suspicion
 
 
-def suspect(turn: Turn, stations: Stations, because: str) -> None:
+def suspect(turn: GateTurn, stations: Stations, because: str) -> None:
     known = {*turn.s.suspects, turn.s.me}
     new = [each for each in stations if each in turn.members and each not in known]
     if not new:
@@ -172,7 +172,11 @@ def suspect(turn: Turn, stations: Stations, because: str) -> None:
 
 
 def begin(
-    turn: Turn, kind: ActionKind, failed: Stations = (), agreed: ViewExecuted | None = None, attempt: int = 0
+    turn: GateTurn,
+    kind: ActionKind,
+    failed: Stations = (),
+    agreed: ViewExecuted | None = None,
+    attempt: int = 0,
 ) -> None:
     top = turn.s.top
     counter = top.counter + 1 if top is not None else 1
@@ -195,7 +199,7 @@ def begin(
         ask(turn)
 
 
-def ask(turn: Turn) -> None:
+def ask(turn: GateTurn) -> None:
     action = turn.s.action
     assert action is not None
     mtn = turn.next_mtn()
@@ -209,7 +213,7 @@ def ask(turn: Turn) -> None:
     turn.timer(turn.config.response_s, "monitor")
 
 
-def _control(turn: Turn, attributes: int, mtn: int) -> Control:
+def _control(turn: GateTurn, attributes: int, mtn: int) -> FrameControl:
     action = turn.s.action
     assert action is not None
     base = base_view(turn)
@@ -217,20 +221,20 @@ def _control(turn: Turn, attributes: int, mtn: int) -> Control:
     return replace(control, view=base.id if base is not None else None)
 
 
-def base_view(turn: Turn) -> AmpView | None:
+def base_view(turn: GateTurn) -> AmpView | None:
     """The view that is to be changed: ours, or the highest that a newcomer was told of (A-078)."""
     action = turn.s.action
     return turn.s.view if turn.s.view is not None or action is None else action.base
 
 
-def _hear_view(turn: Turn, frame: ResponseFrame) -> None:
+def _hear_view(turn: GateTurn, frame: ResponseFrame) -> None:
     action = turn.s.action
     heard = frame.report.view if frame.report is not None else None
     if action is not None and heard is not None and (action.base is None or heard.id > action.base.id):
         turn.put(action=replace(action, base=heard))
 
 
-def expected(turn: Turn) -> Stations:
+def expected(turn: GateTurn) -> Stations:
     """Who must answer the present round."""
     action, base = turn.s.action, base_view(turn)
     assert action is not None
@@ -250,7 +254,7 @@ def expected(turn: Turn) -> Stations:
     return proposed
 
 
-def on_answer(turn: Turn, frame: ResponseFrame) -> None:
+def on_answer(turn: GateTurn, frame: ResponseFrame) -> None:
     action, station = turn.s.action, frame.control.sa
     if action is None or frame.ref.mtn < action.since:
         turn.ignore(frame, "no such action")
@@ -279,7 +283,7 @@ def on_answer(turn: Turn, frame: ResponseFrame) -> None:
             turn.ignore(frame, "no answer")
 
 
-def _contend(turn: Turn, sl: SuspensionLevel, *, held: bool) -> None:
+def _contend(turn: GateTurn, sl: SuspensionLevel, *, held: bool) -> None:
     action = turn.s.action
     assert action is not None
     if sl <= action.sl:
@@ -296,7 +300,7 @@ def _contend(turn: Turn, sl: SuspensionLevel, *, held: bool) -> None:
         ask(turn)
 
 
-def _investigate(turn: Turn, failed: Stations) -> None:
+def _investigate(turn: GateTurn, failed: Stations) -> None:
     """A failure came to light inside an action: recover under the same suspension (A-071, A-079)."""
     action = turn.s.action
     assert action is not None
@@ -320,13 +324,13 @@ def _investigate(turn: Turn, failed: Stations) -> None:
     ask(turn)
 
 
-def _answered(turn: Turn) -> set[StationId]:
+def _answered(turn: GateTurn) -> set[StationId]:
     action = turn.s.action
     assert action is not None
     return {each.station for each in action.answers}
 
 
-def _look(turn: Turn) -> None:
+def _look(turn: GateTurn) -> None:
     """Have all answered?"""
     action = turn.s.action
     assert action is not None
@@ -342,7 +346,7 @@ def _look(turn: Turn) -> None:
         _propose_open(turn)
 
 
-def on_monitor_timer(turn: Turn) -> None:
+def on_monitor_timer(turn: GateTurn) -> None:
     action = turn.s.action
     if action is None:
         return
@@ -373,7 +377,7 @@ def on_monitor_timer(turn: Turn) -> None:
         _investigate(turn, silent)
 
 
-def _proposal_exhausted(turn: Turn, silent: Stations) -> None:
+def _proposal_exhausted(turn: GateTurn, silent: Stations) -> None:
     action, base = turn.s.action, base_view(turn)
     assert action is not None and action.change is not None
     if not action.investigating:
@@ -395,7 +399,7 @@ def has_quorum(base: AmpView, stations: set[StationId]) -> bool:
     return 2 * count > len(base.members) or (2 * count == len(base.members) and base.members[0] in stations)
 
 
-def give_up(turn: Turn) -> None:
+def give_up(turn: GateTurn) -> None:
     """No majority answers: stay suspended, and try again."""
     turn.note("no_majority")
     turn.cancel("monitor")
@@ -406,7 +410,7 @@ def give_up(turn: Turn) -> None:
         _restart_timer(turn)
 
 
-def force(turn: Turn, members: Stations) -> None:
+def force(turn: GateTurn, members: Stations) -> None:
     """Management decides who goes on (TA24)."""
     base = turn.s.view
     if base is None or turn.s.me not in members:
@@ -423,7 +427,7 @@ def force(turn: Turn, members: Stations) -> None:
 # Then propose
 
 
-def propose_recovery(turn: Turn) -> None:
+def propose_recovery(turn: GateTurn) -> None:
     action, base = turn.s.action, base_view(turn)
     assert action is not None
     reports = {each.station: each.report for each in action.answers if each.report is not None}
@@ -449,7 +453,7 @@ def propose_recovery(turn: Turn) -> None:
     _propose(turn, make_change(turn, base, view, survivors, failed, reports))
 
 
-def _stored(turn: Turn, base: AmpView | None) -> StoredChange | None:
+def _stored(turn: GateTurn, base: AmpView | None) -> StoredChange | None:
     """The proposal that may have been accepted already: the one with the highest level. One of a gate needs
     all members, flushed: it was not accepted if any of them has another, or holds an undecided run."""
     action = turn.s.action
@@ -463,7 +467,7 @@ def _stored(turn: Turn, base: AmpView | None) -> StoredChange | None:
     return max(views or fitting, key=lambda each: each.sl, default=None)
 
 
-def _complete(turn: Turn, stored: StoredChange) -> None:
+def _complete(turn: GateTurn, stored: StoredChange) -> None:
     turn.note("completing", stored.change.view.id.number)
     action = turn.s.action
     assert action is not None
@@ -474,7 +478,7 @@ def _complete(turn: Turn, stored: StoredChange) -> None:
 
 
 def _agreed_change(
-    turn: Turn, agreed: ViewExecuted, base: AmpView | None, reports: dict[StationId, StationReport]
+    turn: GateTurn, agreed: ViewExecuted, base: AmpView | None, reports: dict[StationId, StationReport]
 ) -> ViewChange:
     view = AmpView(AmpViewId(agreed.number, agreed.members[0]), agreed.members)
     old = base.members if base is not None else ()
@@ -484,7 +488,7 @@ def _agreed_change(
 
 
 def make_change(
-    turn: Turn,
+    turn: GateTurn,
     base: AmpView | None,
     view: AmpView,
     survivors: Stations,
@@ -517,7 +521,7 @@ def make_change(
 
 def exception_decisions(
     config: AmpConfig, survivors: Stations, reports: Mapping[StationId, StationReport]
-) -> tuple[Outcome, ...]:
+) -> tuple[RunOutcome, ...]:
     """Of every run that any answer reports undecided, dead emitter or live (A-069, A-070)."""
     pending = sorted({each.data for report in reports.values() for each in report.pending})
     return tuple([_outcome(config, data, survivors, reports) for data in pending])
@@ -525,23 +529,23 @@ def exception_decisions(
 
 def _outcome(
     config: AmpConfig, data: DataId, survivors: Stations, reports: Mapping[StationId, StationReport]
-) -> Outcome:
+) -> RunOutcome:
     own = reports.get(data.sa)
     if own is not None and own.last is not None and own.last.data == data:
         return own.last
     for report in reports.values():
         for entry in report.table:
             if entry.sa == data.sa and entry.accepted == data.mdn:
-                return Outcome(data, accept=True, position=entry.position)
+                return RunOutcome(data, accept=True, position=entry.position)
     places = [each.position for member in survivors for each in reports[member].pending if each.data == data]
     transmitting = own is not None and own.transmitting == data
     # On a medium members may hold different copies, which have different places.
     if transmitting and len(places) == len(survivors) and config.order == "negotiated":
-        return Outcome(data, accept=True, position=max(places))
-    return Outcome(data, accept=False)
+        return RunOutcome(data, accept=True, position=max(places))
+    return RunOutcome(data, accept=False)
 
 
-def _propose_open(turn: Turn) -> None:
+def _propose_open(turn: GateTurn) -> None:
     base, action = base_view(turn), turn.s.action
     assert base is not None and action is not None
     reports = {each.station: each.report for each in action.answers if each.report is not None}
@@ -549,7 +553,7 @@ def _propose_open(turn: Turn) -> None:
     _propose(turn, replace(make_change(turn, base, view, base.members, (), reports), gate=True))
 
 
-def _propose_close(turn: Turn) -> None:
+def _propose_close(turn: GateTurn) -> None:
     base = turn.s.view
     assert base is not None
     members = tuple([each for each in base.members if each != turn.s.me])
@@ -557,7 +561,7 @@ def _propose_close(turn: Turn) -> None:
     _propose(turn, ViewChange(base.id, view, gate=True))
 
 
-def _propose(turn: Turn, change: ViewChange) -> None:
+def _propose(turn: GateTurn, change: ViewChange) -> None:
     action = turn.s.action
     assert action is not None
     fresh = replace(
@@ -567,7 +571,7 @@ def _propose(turn: Turn, change: ViewChange) -> None:
     propose(turn)
 
 
-def propose(turn: Turn) -> None:
+def propose(turn: GateTurn) -> None:
     action = turn.s.action
     assert action is not None and action.change is not None
     mtn = turn.next_mtn()
@@ -588,7 +592,7 @@ def propose(turn: Turn) -> None:
     turn.timer(turn.config.response_s, "monitor")
 
 
-def conclude(turn: Turn) -> None:
+def conclude(turn: GateTurn) -> None:
     """All that must have acknowledged: the accept ends the suspension (A-072)."""
     action = turn.s.action
     assert action is not None and action.change is not None
@@ -602,7 +606,7 @@ def conclude(turn: Turn) -> None:
     turn.cast(DecisionFrame(control, accept=True, change=action.change))
 
 
-def _found(turn: Turn) -> None:
+def _found(turn: GateTurn) -> None:
     """Nobody answered: we are the first member (A-080), unless a directory knows better."""
     if turn.s.exists:
         withdraw(turn)

@@ -12,7 +12,7 @@ numbers: a decided run is never queued again, and an emitter's frames are taken 
 from msgspec.structs import replace
 
 from rostra.protocols.atomic import installing, monitor
-from rostra.protocols.atomic.amp_state import QueuedRun, RunDelivered, Turn
+from rostra.protocols.atomic.amp_state import GateTurn, QueuedRun, RunDelivered
 from rostra.protocols.atomic.frames import (
     ACK,
     FLUSH,
@@ -25,14 +25,14 @@ from rostra.protocols.atomic.frames import (
     DecisionFrame,
     DecisionRequestFrame,
     FrameRef,
-    Outcome,
     PendingFrame,
+    RunOutcome,
     StationId,
 )
 from rostra.protocols.atomic.positions import final_place, order_key, place_of
 
 
-def on_data(turn: Turn, frame: DataFrame) -> None:
+def on_data(turn: GateTurn, frame: DataFrame) -> None:
     control = frame.control
     sa, ref = control.sa, FrameRef(control.sa, control.mdn, control.mtn)
     entry, held = turn.entry(sa), held_run(turn, DataId(sa, control.mdn))
@@ -58,7 +58,7 @@ def on_data(turn: Turn, frame: DataFrame) -> None:
         respond_held(turn, DataId(sa, control.mdn))
 
 
-def _late_copy(turn: Turn, frame: DataFrame, held: QueuedRun | None) -> None:
+def _late_copy(turn: GateTurn, frame: DataFrame, held: QueuedRun | None) -> None:
     control = frame.control
     if held is not None and not held.decided:
         respond_held(turn, held.data)
@@ -68,7 +68,7 @@ def _late_copy(turn: Turn, frame: DataFrame, held: QueuedRun | None) -> None:
         turn.ignore(frame, "late copy")
 
 
-def _decide_earlier(turn: Turn, frame: DataFrame | DecisionFrame) -> bool:
+def _decide_earlier(turn: GateTurn, frame: DataFrame | DecisionFrame) -> bool:
     """A run of the same emitter that is still undecided here was decided before this frame was sent. A reject
     brings that decision too: of a run that was never here, it may be all that arrives."""
     control = frame.control
@@ -99,16 +99,16 @@ def _decide_earlier(turn: Turn, frame: DataFrame | DecisionFrame) -> bool:
     return True
 
 
-def _refuses(turn: Turn, sa: StationId) -> bool:
+def _refuses(turn: GateTurn, sa: StationId) -> bool:
     held = turn.s.suspended
     return held is not None and held.sl.station != sa
 
 
-def _has_room(turn: Turn) -> bool:
+def _has_room(turn: GateTurn) -> bool:
     return turn.s.access.accessible and len(turn.s.queue) < turn.config.queue_max
 
 
-def _take_undecided(turn: Turn, frame: DataFrame, ref: FrameRef) -> None:
+def _take_undecided(turn: GateTurn, frame: DataFrame, ref: FrameRef) -> None:
     """Profiles `reliable` and `best-effort`: delivered as it comes."""
     control = frame.control
     if not turn.s.access.accessible:
@@ -123,7 +123,7 @@ def _take_undecided(turn: Turn, frame: DataFrame, ref: FrameRef) -> None:
         turn.respond(control.sa, ref, "CAN_ACCEPT")
 
 
-def _queue(turn: Turn, frame: DataFrame, held: QueuedRun | None) -> None:
+def _queue(turn: GateTurn, frame: DataFrame, held: QueuedRun | None) -> None:
     control, s = frame.control, turn.s
     place = place_of(turn.config, s.clock, held)
     data = DataId(control.sa, control.mdn)
@@ -148,15 +148,15 @@ def _before(data: DataId, queue: tuple[QueuedRun, ...]) -> tuple[DataId, ...]:
     )
 
 
-def held_run(turn: Turn, data: DataId) -> QueuedRun | None:
+def held_run(turn: GateTurn, data: DataId) -> QueuedRun | None:
     return next((each for each in turn.s.queue if each.data == data), None)
 
 
-def is_undecided(turn: Turn, data: DataId) -> bool:
+def is_undecided(turn: GateTurn, data: DataId) -> bool:
     return any(each.data == data for each in turn.undecided())
 
 
-def respond_held(turn: Turn, data: DataId) -> None:
+def respond_held(turn: GateTurn, data: DataId) -> None:
     run = held_run(turn, data)
     if run is None or not run.attributes & ACK:
         return
@@ -171,7 +171,7 @@ def respond_held(turn: Turn, data: DataId) -> None:
 # Decisions
 
 
-def on_decision(turn: Turn, frame: DecisionFrame) -> None:
+def on_decision(turn: GateTurn, frame: DecisionFrame) -> None:
     control = frame.control
     data = DataId(control.sa, control.mdn)
     held, entry = held_run(turn, data), turn.entry(control.sa)
@@ -184,7 +184,7 @@ def on_decision(turn: Turn, frame: DecisionFrame) -> None:
         if turn.frozen:
             turn.ignore(frame, "frozen")
             return
-        apply(turn, Outcome(data, frame.accept, frame.position))
+        apply(turn, RunOutcome(data, frame.accept, frame.position))
     elif control.mdn > entry.decided:
         if frame.accept:
             turn.ignore(frame, "unknown frame")
@@ -196,7 +196,7 @@ def on_decision(turn: Turn, frame: DecisionFrame) -> None:
         monitor.resume_block(turn, control.sa)
 
 
-def apply(turn: Turn, outcome: Outcome) -> None:
+def apply(turn: GateTurn, outcome: RunOutcome) -> None:
     """Decide a run that is queued here; deliver what has become first."""
     data, s = outcome.data, turn.s
     run = held_run(turn, data)
@@ -219,7 +219,7 @@ def apply(turn: Turn, outcome: Outcome) -> None:
     _flushed(turn)
 
 
-def _deliver_ready(turn: Turn) -> None:
+def _deliver_ready(turn: GateTurn) -> None:
     while True:
         ordered = [each for each in turn.s.queue if each.attributes & ORDER]
         if not ordered or not ordered[0].decided:
@@ -233,12 +233,12 @@ def _deliver_ready(turn: Turn) -> None:
         _deliver(turn, first.data, first.items, position)
 
 
-def _deliver(turn: Turn, data: DataId, items: tuple[bytes, ...], position: int) -> None:
+def _deliver(turn: GateTurn, data: DataId, items: tuple[bytes, ...], position: int) -> None:
     number = turn.s.view.id.number if turn.s.view else 0
     turn.do(RunDelivered(data, items, position, number))
 
 
-def _flushed(turn: Turn) -> None:
+def _flushed(turn: GateTurn) -> None:
     """Something was decided: whoever waited for it is looked at (A-024)."""
     waits = {each.data for each in turn.undecided()}
     for each in turn.undecided():
@@ -251,7 +251,7 @@ def _flushed(turn: Turn) -> None:
 # When no decision comes
 
 
-def on_wait_timer(turn: Turn, sa: StationId) -> None:
+def on_wait_timer(turn: GateTurn, sa: StationId) -> None:
     for each in turn.undecided():
         if each.data.sa == sa and not turn.frozen:
             if each.asked < turn.config.rounds:
@@ -260,7 +260,7 @@ def on_wait_timer(turn: Turn, sa: StationId) -> None:
                 monitor.suspect(turn, (sa,), "no decision")
 
 
-def _ask_decision(turn: Turn, run: QueuedRun) -> None:
+def _ask_decision(turn: GateTurn, run: QueuedRun) -> None:
     data = run.data
     asked = replace(run, asked=run.asked + 1)
     turn.put(queue=tuple([asked if each.data == data else each for each in turn.s.queue]))
@@ -270,7 +270,7 @@ def _ask_decision(turn: Turn, run: QueuedRun) -> None:
     turn.timer(turn.config.response_s, "decision", data.sa.host, data.sa.life)
 
 
-def on_pending(turn: Turn, frame: PendingFrame) -> None:
+def on_pending(turn: GateTurn, frame: PendingFrame) -> None:
     run = held_run(turn, DataId(frame.control.sa, frame.ref.mdn))
     if run is None or run.decided:
         turn.ignore(frame, "nothing pending")

@@ -23,10 +23,10 @@ from rostra.names import Domain, Group
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import AmpLog, LogMark, check_logs, violations_of
 from rostra.protocols.atomic.amp_state import (
-    Cast,
+    CastFrame,
     FrameReceived,
     GateState,
-    Post,
+    PostFrame,
     RunDelivered,
     RunGiven,
     StationSuspected,
@@ -36,10 +36,10 @@ from rostra.protocols.atomic.frames import (
     AmpView,
     AmpViewId,
     AnyAmpFrame,
-    Control,
     DataId,
     DecisionFrame,
     DecisionRequestFrame,
+    FrameControl,
     ResponseFrame,
     StationId,
     ViewChange,
@@ -201,11 +201,11 @@ class MonitorModel:
             return state
         old, asker = self._ids[place], frame.control.sa
         again = StationId(old.host, 2)
-        control = Control(GROUP, again, 0, frame.ref.mdn, None)
+        control = FrameControl(GROUP, again, 0, frame.ref.mdn, None)
         answer: AnyAmpFrame = ResponseFrame(control, frame.ref, "NOT_MEMBER")
         if self.plant == "restart-accepts":
             view = frame.control.view
-            answer = DecisionFrame(Control(GROUP, old, 9, frame.ref.mdn, view), True, 1)
+            answer = DecisionFrame(FrameControl(GROUP, old, 9, frame.ref.mdn, view), True, 1)
         to = self._ids.index(asker)
         return state._replace(flight=tuple(sorted([*state.flight, (to, self._numbers.of(answer))])))
 
@@ -222,11 +222,11 @@ class MonitorModel:
         logs = [list(each) for each in self._numbers[state.logs]]
         for effect in effects_:
             match effect:
-                case Cast(frame):
+                case CastFrame(frame):
                     echo = self._config.order == "medium"
                     to = [each for each in range(len(gates)) if gates[each] and (echo or each != place)]
                     flight += [(each, self._numbers.of(frame)) for each in to]
-                case Post(whom, frame) if whom in self._ids and gates[self._ids.index(whom)]:
+                case PostFrame(whom, frame) if whom in self._ids and gates[self._ids.index(whom)]:
                     flight.append((self._ids.index(whom), self._numbers.of(frame)))
                 case SetTimer(timer) if timer[1] in FIRES:
                     timers[place, self._numbers.of(timer)] = None
