@@ -7,6 +7,7 @@ SEEDS   ?= 1000
 HOURS   ?= 1
 KILLS   ?= 20
 STORMS  ?= 20
+ROUNDS  ?= 40
 EVENTS  ?= 1000000 10000000 100000000
 AT      ?= /tmp/month
 RECEIVERS ?= 300 1000 3000 10000
@@ -60,8 +61,8 @@ picture: $(READY)  ## take docs/images/dashboard.png anew (ARGS="--also DIR": th
 fuzz: $(READY)  ## throw mutated bytes at the wire, and at the cores behind it, for SECONDS=60
 	@$(BIN)/python -m tests.wire.fuzz --seconds $(SECONDS) $(ARGS)
 
-storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000
-	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 $(ARGS)
+storm: $(READY)  ## random worlds, churn, crashes and cuts, checked: SEEDS=1000 SHAPE=views; goes on where it stopped
+	@$(BIN)/rostra sim storm --seeds $(SEEDS) --jobs 2 --held .venv/held-storms $(if $(SHAPE),--shape $(SHAPE)) $(ARGS)
 
 explore: $(READY)  ## every order of messages and faults in small worlds: minutes, 700 MB (ARGS="--states 100000")
 	@$(BIN)/rostra sim explore election $(ARGS)
@@ -136,6 +137,10 @@ congress-report: $(READY)  ## the paper's claims, measured in the simulator: rep
 
 atomic-report: $(READY)  ## the figures of AMp, formula against count, on the bus and on the network: report/atomic.md
 	@$(BIN)/python -m benchmarks.atomic_report $(ARGS)
+
+.PHONY: live-views
+live-views: $(READY)  ## real processes that stand still for as long as a bound, cut one way, restart: never two living sides, ROUNDS=40 (ARGS="--seed 7")
+	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) $(ARGS)
 
 led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md
 	@$(BIN)/python -m benchmarks.led_report $(ARGS)

@@ -285,3 +285,32 @@ def test_members_of_a_subgroup_are_members_of_its_group_and_leave_with_it() -> N
     assert team(side) == [] and side.group.view.ids == (member("de1"),)
     known = side.table.get(TEAM)
     assert known is not None and [view.number for view in known.views] == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.spec("V-099")
+def test_no_view_lives_before_one_of_them_is_what_the_rule_asks() -> None:
+    """Before, the first member lived alone, and no view after it could: newcomers do not count."""
+    side, large = Side(), GroupKind(MembershipKind.AGREED, survive="size > 2")
+    side.joins("fr1", "de1", kind=large)
+    assert not side.lives and "2 members are not what the rule asks" in side.group.blocked
+    assert side.group.living.fence == 0
+    side.joins("it1", kind=large)
+    assert side.lives and side.group.living.fence == 1
+    side.joins("it2", kind=large)
+    assert side.lives
+    side.do(ServersFailed((DE,)))
+    assert side.lives
+    side.do(ServersFailed((FR,)))
+    assert not side.lives, "it1 and it2 are left"
+
+
+@pytest.mark.spec("V-099")
+def test_an_attempt_that_the_rule_forbids_keeps_nobody_waiting() -> None:
+    side, large = Side(), GroupKind(MembershipKind.AGREED, survive="size > 1")
+    lost = side.proposal(joins("fr1", large))
+    side.count -= 1
+    side.do(joins("de1", large), FR, tried=(lost,))
+    side.do(ServersFailed((FR,)))
+    assert not side.lives
+    side.joins("it1", kind=large)
+    assert side.lives, "fr1 alone lives on no side"

@@ -31,6 +31,7 @@ from rostra.protocols.agreed.messages import (
     Declined,
     Initiate,
     Offer,
+    PartedFromSet,
     SetProbe,
 )
 from rostra.protocols.agreed.state import Coordinating, Idle, Offering
@@ -459,6 +460,39 @@ def test_parts_that_meet_no_other_for_long_are_sets_of_their_own() -> None:
     later(net, 500.0)
     assert net.view("a") == "ab" and net.view("g") == "g"
     assert not [message for _, _, message in net.sent if isinstance(message, SetProbe | Offer)]
+
+
+@pytest.mark.spec("V-109")
+def test_what_one_part_sends_does_not_move_the_other_when_both_gave_up() -> None:
+    """As with one multicast address for both: each receives all that the other sends."""
+    net = parts_that_gave_up("ab", "cd")
+    for one, other in combinations("abcd", 2):
+        net.link(one, other)
+    later(net, 10.0)
+    ask(net, enters("c1"))
+    net.sent.clear()
+    ask(net, enters("a1"), enters("b1"))
+    said = [(sender, message) for sender, _, message in net.sent]
+    assert {"Initiate", "Ack", "Commit"} <= {type(message).__name__ for _, message in said}
+    before = {name: net.cores[name].state for name in "cd"}
+    net.sent.clear()
+    for sender, message in said:
+        for name in "cd":
+            net.step(name, Received(Domain(sender), message))
+    net.settle()
+    for name, state in before.items():
+        now = net.cores[name].state
+        assert (now.view, now.base, now.table, now.phase) == (
+            state.view,
+            state.base,
+            state.table,
+            state.phase,
+        )
+    answered = {type(message) for sender, _, message in net.sent if sender in "cd"}
+    assert answered <= {PartedFromSet}, "which says that they are apart, and to them it is nothing new"
+    ask(net, exits("a1"))
+    assert net.view("a") == "ab" and net.view("c") == "cd"
+    assert [len(group(net, name).view.members) for name in "abcd"] == [1, 1, 1, 1]
 
 
 @pytest.mark.spec("V-008", "V-107")

@@ -6,11 +6,13 @@ import pytest
 
 from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group, incarnation_of
-from rostra.protocols.fifo.events import Item
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.fifo.events import Deliver, Excluded, Item
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.config import FrontConfig, ShareLimits
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Goodbye, Told
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import (
     Changed,
     Close,
@@ -29,6 +31,7 @@ from rostra.sim.fronts import SimFront
 
 HOST = "haifa.h1"
 CHESS = Group("chess", Domain("world"))
+LOCAL = Group("local", Domain("haifa"))
 ANN, EVE = 2000, 2001
 
 
@@ -117,6 +120,21 @@ def test_a_greedy_user_leaves_as_much_as_it_has_for_the_next(world: World) -> No
     eve.link.say_to_front(Goodbye())
     world.run(1.0)
     assert eve.ended == "said goodbye" and held(world)[:3] == (1, 1, 1)
+
+
+@pytest.mark.parametrize("request_", [JoinAgreed(LOCAL), Enter(LOCAL, Role.BOTH)])
+def test_one_that_a_group_goes_on_without_holds_nothing_of_it(world: World, request_: Any) -> None:
+    ann = Caller(world)
+    ann.ask(request_)
+    world.run(5.0)
+    assert held(world)[2] == 1
+    (endpoint,) = front(world).port.stack[AGENT].endpoints
+    front(world).deliver(Deliver(endpoint, LOCAL, Excluded("it did not read")))
+    assert held(world)[2] == 0
+    for _ in range(2):  # what it does afterwards gives nothing back twice
+        ann.ask(LeaveAgreed(LOCAL) if isinstance(request_, JoinAgreed) else Exit(LOCAL))
+        world.run(2.0)
+    assert held(world)[2] == 0
 
 
 def test_nobody_speaks_for_an_endpoint_of_another_program(world: World) -> None:

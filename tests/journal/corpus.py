@@ -2,6 +2,8 @@
 
     python -m tests.journal.corpus            make them anew, all: a minute  (make corpus)
     python -m tests.journal.corpus relaxed    one of them
+    python -m tests.journal.corpus --again    the same inputs, with what comes of them now: for a change that
+                                              adds to an effect and alters nothing else
 
 Simulated worlds come out the same each time. `real` is a handful of processes on loopback, with clocks,
 sockets and disks of their own; it comes out different each time, and takes as long as it takes.
@@ -15,22 +17,35 @@ import argparse
 import asyncio
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from msgspec import msgpack
 from support.lab import FORGIVING, Lab, Process, until
 
 from rostra.journal.segments import Place
 from rostra.journal.writer import INPUTS, RecordingPart, unpacked
 from rostra.names import Domain, Group
-from rostra.observe.recording import Turn, words
+from rostra.observe.recording import (
+    Began,
+    Gave,
+    RecordingEnded,
+    ToSeat,
+    ToServer,
+    Turn,
+    effects_of,
+    words,
+)
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
+from rostra.sim.again import Again
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import recordings
 from rostra.sim.shapes import clusters, shape
@@ -314,10 +329,50 @@ def make(name: str) -> None:
     print(f"{name}: {len(sizes)} recordings, {sum(sizes) / 1024:.0f} KiB")
 
 
+def word_bytes(word: Any) -> bytes:
+    encoded = msgpack.encode(word)
+    return struct.pack("<I", len(encoded)) + encoded
+
+
+def again(name: str) -> None:
+    """What nodes order now, in the place of what they ordered; their inputs stay."""
+    changed = 0
+    for each in recordings(CORPUS / name):
+        node, kept, now = Again(each.began()), [], 0.0
+        given: list[Any] | None = None  # what came of the last input
+        for word in (*each.words(), None):
+            match word:
+                case Gave():
+                    changed += given is None or effects_of(given).digest != word.digest
+                    continue
+                case _ if given:
+                    kept.append(word_bytes(effects_of(given)))
+            given = None
+            match word:
+                case None:
+                    break
+                case Turn():
+                    now = word.now
+                case ToServer() | ToSeat():
+                    node.turn(word)
+                case Began() | RecordingEnded():
+                    pass
+                case _:
+                    given = node.give(now, word)
+            kept.append(word_bytes(word))
+        whole = RecordingPart(f"{each.path}-{each.epoch}-000000.inputs", b"".join(kept), lambda *_: None)
+        for part in each.parts:
+            part.unlink()
+        whole.write(Place(CORPUS / name))
+    print(f"{name}: {changed} steps have other effects")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", choices=[[], *MAKERS], metavar="NAME", help=", ".join(MAKERS))
-    for name in parser.parse_args().names or MAKERS:
-        make(name)
+    parser.add_argument("--again", action="store_true", help="keep the inputs")
+    asked = parser.parse_args()
+    for name in asked.names or MAKERS:
+        (again if asked.again else make)(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rostra.core.records import KeyedRecord, Records, RecordSet
+from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain, Group, seat_of
 from rostra.protocols.election.core import Ballot
@@ -239,3 +239,52 @@ def test_the_neighbours_of_a_replica_survive_a_restart(tmp_path: Path) -> None:
 def test_without_a_state_directory_nobody_votes() -> None:
     with pytest.raises(StoreFailed, match="cannot vote"):
         MemoryStore().persist_ballot(Ballot(7, ""))
+
+
+def crash(store: Disk) -> None:
+    """Without a word: what was not committed is not there."""
+    store._db.close()
+
+
+def test_records_are_on_disk_when_they_are_synced_and_together(tmp_path: Path) -> None:
+    store = Disk(tmp_path, HOST)
+    one, two, three = [KeyedRecord(f"claim/{number}", number, b"data") for number in (1, 2, 3)]
+    store.persist(one)
+    store.persist(two)
+    crash(store)
+    store = Disk(tmp_path, HOST)
+    assert store.registry().own.get(one.key) is None
+
+    store.persist(one)
+    store.persist(two)
+    store.sync()
+    store.persist(three)
+    crash(store)
+    store = Disk(tmp_path, HOST)
+    assert [store.registry().own.get(each.key) for each in (one, two, three)] == [one, two, None]
+    store.persist(three)
+    store.reserve_above(store.incarnation + 10 * BLOCK)  # is on disk at once, and what was before it
+    crash(store)
+    store = Disk(tmp_path, HOST)
+    assert store.registry().own.get(three.key) == three
+    store.close()
+
+
+def test_a_disk_that_lost_records_takes_nothing_any_more(tmp_path: Path) -> None:
+    """Nothing that rests on them may leave, whatever room there is later."""
+    store = Disk(tmp_path, HOST)
+    store.persist(KeyedRecord("claim/1", 1, b"data"))
+    full(store)
+    with pytest.raises(StoreFailed, match="full"):
+        store.persist(KeyedRecord("claim/2", 2, bytes(RECORD_BYTES_MAX)))
+        store.sync()
+    store._db.execute("PRAGMA max_page_count = 1000000")
+    for again in (
+        store.sync,
+        lambda: store.persist(KeyedRecord("claim/3", 3, b"data")),
+        lambda: store.reserve_above(store.incarnation + 100 * BLOCK),
+    ):
+        with pytest.raises(StoreFailed, match="full"):
+            again()
+    store.close()
+    assert list(Disk(tmp_path, HOST).registry().own.under("claim/")) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rostra.cli import sim
 from rostra.cli.sim import app
 from rostra.errors import BadStory
 from rostra.protocols.relaxed.domain import DomainServer
@@ -170,6 +171,20 @@ def test_storms_are_counted_and_can_be_picked():
     assert done.exit_code == 0 and "3 of 3 storms held" in done.stdout
     assert "1 of 1 storms held" in rostra_sim("storm", "--seed", 7, "--shape", "single").stdout
     assert rostra_sim("storm", "--shape", "moebius").exit_code == 2
+
+
+def test_storms_go_on_where_they_stopped_unless_the_code_changed(monkeypatch, tmp_path):
+    storms = ("storm", "--shape", "single", "--held", tmp_path / "held", "--seeds")
+    assert rostra_sim(*storms, 1).stdout.endswith("storms per second\n")
+    more = rostra_sim(*storms, 2)
+    assert "1 storms held before" in more.stderr and more.stdout.startswith("2 of 2 storms held: ")
+    assert "storms per second" not in rostra_sim(*storms, 2).stdout, "none was left"
+    monkeypatch.setattr(sim, "_fingerprint", lambda: "otherwise")
+    monkeypatch.setattr(DomainServer, "_left", lambda *_: None)
+    failed = rostra_sim(*storms, 12)
+    assert failed.exit_code == 1 and "before" not in failed.stderr
+    again = rostra_sim(*storms, 12)
+    assert again.exit_code == 1 and failed.stdout.split()[0] in again.stderr, "what failed is repeated"
 
 
 def test_a_storm_that_fails_is_reported_with_its_replay(monkeypatch):

@@ -4,6 +4,7 @@ from typing import Any
 
 from rostra.core.records import KeyedRecord
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
+from rostra.groups.items import AgreedViewId, SentIn
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
@@ -130,6 +131,8 @@ def proposed(change: Any) -> Proposal:
     return Proposal(Pid(FR, 2), 3, Pid(FR, 1), change, Priority(0, 1, 0, -1, 1, "", 0, 2))
 
 
+SENT_IN = SentIn(CHESS, AgreedViewId(7, 1, "eu.fr:3:9"))
+
 MESSAGES: list[Any] = [
     server.EndpointsJoined(ID, CHESS, MEMBERS, Cause.JOIN),
     server.EndpointsJoined(LATE_ID, PAYROLL, (), Cause.MERGE, Part(False, Domain("us"))),
@@ -143,6 +146,7 @@ MESSAGES: list[Any] = [
     server.InterestChanged(ID, SIDE_TABLE, Interest.RESOLVE),
     server.SyncDone(ID),
     server.Routed(ID, ANN, (BOB,), b"e4"),
+    server.Routed(ID, ANN, (BOB,), b"e4", SENT_IN),
     server.Undeliverable(ID, ANN, (BOB,), "next hop down"),
     server.LifeAsked(ID, H1, BOB),
     server.LifeAsked(ID, H1, BOB, stop=True),
@@ -250,6 +254,7 @@ REQUESTS: list[Any] = [
     program.Watch(CAFE, 3, 2**40),
     program.Unwatch(CAFE),
     program.SendTo((ANN, BOB), b"e4"),
+    program.SendTo((ANN, BOB), b"e4", SENT_IN),
     program.WatchLife(BOB),
     program.UnwatchLife(BOB),
     program.Register(PAYROLL),
@@ -307,6 +312,7 @@ NOTICES: list[Any] = [
     program.Only(PARIS, SILENT),
     program.Without(Domain("us"), SILENT),
     program.Message(ANN, b"e4"),
+    program.Message(ANN, b"e4", SENT_IN),
     program.NotDelivered((BOB,), "next hop down"),
     program.Life(BOB, False, "closed"),
     program.Gap(12, (CHESS, CAFE)),

@@ -19,6 +19,7 @@ from rostra.errors import (
     Terminated,
     ViewUnknown,
 )
+from rostra.groups.items import AgreedViewId
 from rostra.names import host_of
 from rostra.testing import World
 
@@ -92,6 +93,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     place.world.close()
 
 
+@pytest.mark.spec("V-040")
 def test_a_created_group_has_view_0_and_no_members_and_cannot_be_created_twice(place: Place) -> None:
     """V-040."""
 
@@ -123,6 +125,7 @@ def test_who_does_not_create_takes_the_group_as_it_is(place: Place) -> None:
     assert isinstance(wrong.ended, NotAllowed)
 
 
+@pytest.mark.spec("V-042", "V-052")
 def test_attributes_of_a_group_are_agreed_and_raise_the_revision(place: Place) -> None:
     """V-042, V-052: what was set is seen through the same agent at once, and by all."""
     players = place.join(0, 1)
@@ -140,6 +143,7 @@ def test_attributes_of_a_group_are_agreed_and_raise_the_revision(place: Place) -
     assert [player.view.id for player in players] == [second.view.id] * 2
 
 
+@pytest.mark.spec("V-044", "V-049", "V-051", "V-053", "V-054")
 def test_attributes_of_members_are_seen_by_all_and_select(place: Place) -> None:
     """V-044, V-049, V-051, V-053, V-054, V-055."""
     one, two = place.join(0, 1, attributes={"type": "web"}, meta=b"port 80")
@@ -173,9 +177,12 @@ def test_attributes_of_members_are_seen_by_all_and_select(place: Place) -> None:
     assert clusters == (1 if place.scope == "paris" else 2)
 
 
+@pytest.mark.spec("V-055")
 def test_a_message_goes_to_members_that_match(place: Place) -> None:
-    """V-055: the result lists the targets and the view."""
-    got: dict[str, list[bytes]] = {}
+    """V-055: the result lists the targets and the view; the message carries it, and a receiver that is in
+    another one by then can tell."""
+    got: dict[str, list[tuple[bytes, AgreedViewId | None]]] = {}
+    stays: dict[str, rostra.AgreedMembership] = {}
 
     async def listen(kind: str) -> None:
         async with (
@@ -184,30 +191,38 @@ def test_a_message_goes_to_members_that_match(place: Place) -> None:
         ):
             mail = me.messages()
             await stay.ready()
-            got[kind] = []
+            got[kind], stays[kind] = [], stay
             async for message in mail:
                 assert isinstance(message, rostra.Message)
-                got[kind].append(message.body)
+                if message.view is not None:
+                    assert message.view.group == stay.group
+                got[kind].append((message.body, None if message.view is None else message.view.id))
 
     for host, kind in enumerate(("web", "db")):
         place.world.start(place.hosts[host], listen(kind))
         place.world.run(for_s=6)
 
-    async def send(me: rostra.Me) -> tuple[int, int]:
+    async def send(me: rostra.Me) -> tuple[int, int, AgreedViewId]:
         async with me.join("db", place.scope, membership="agreed") as stay:
             await stay.ready()
             targets, view = await stay.send_to({"type": "db"}, b"vacuum")
             assert stay.view is not None and view == stay.view.id
             nobody, _ = await stay.send_to({"type": "none"}, b"?")
-            return len(targets), len(nobody)
+            await me.send_to(targets, b"by the way")
+            return len(targets), len(nobody), view
 
-    assert place.do(send, host=2) == (1, 0)
-    assert got == {"web": [], "db": [b"vacuum"]}
+    targets, nobody, view = place.do(send, host=2)
+    assert (targets, nobody) == (1, 0)
+    assert got == {"web": [], "db": [(b"vacuum", view), (b"by the way", None)]}
+    last = stays["db"].view
+    assert last is not None and last.id is not None
+    assert (view.number, last.id.number) == (3, 4), "the sender has left since"
 
 
+@pytest.mark.spec("V-047", "V-048", "V-096")
 def test_views_of_the_past_are_kept_and_those_to_come_are_unknown(place: Place) -> None:
     """V-047, V-048, V-096."""
-    place.join(0, 1)
+    players = place.join(0, 1)
 
     async def ask(me: rostra.Me) -> tuple[rostra.GroupInfo, rostra.GroupInfo]:
         with pytest.raises(ViewUnknown, match="is at view 2, and 7 is not agreed yet"):
@@ -218,12 +233,50 @@ def test_views_of_the_past_are_kept_and_those_to_come_are_unknown(place: Place) 
         return now, await me.groups.look("db", place.scope, at=1)
 
     now, first = place.do(ask, host=2)
+    for player in players:
+        assert (now.view.id, player.hosts) == (
+            player.view.id,
+            [host_of(each.endpoint) for each in now.view.members],
+        )
     assert (len(now.view.members), len(first.view.members)) == (2, 1)
     assert [each.number for each in now.history] == [0, 1]
     assert [len(each.joined) for each in now.history] == [0, 1]
     assert len(now.core) == (1 if place.scope == "paris" else 4)
 
 
+@pytest.mark.spec("V-058")
+def test_an_idle_member_is_told_every_view_the_partition_the_merge_and_the_end(place: Place) -> None:
+    """V-058: its items are the views of its group, one by one."""
+    idle, other = place.join(0, 1)
+    place.join(2)
+    place.world.crash(place.hosts[2])
+    place.world.run(for_s=10)
+    assert [len(each.members) for each in idle.items if isinstance(each, rostra.View)] == [1, 2, 3, 2]
+
+    async def ask(me: rostra.Me) -> rostra.GroupInfo:
+        return await me.groups.look("db", place.scope, history=10)
+
+    info = place.do(ask, host=1)
+    agreed = [each.id for each in (*info.history, info.view) if each.number > 0]
+    assert [each.id for each in idle.items if isinstance(each, rostra.View)] == agreed
+    away = "eu.de" if place.scope == "eu" else place.hosts[1]
+    place.world.cut(f"{away} | {away.rpartition('.')[0]}" if place.scope == "paris" else away)
+    place.world.run(for_s=20)
+    assert idle.hosts == [place.hosts[0]]
+    place.world.heal()
+    place.world.run(for_s=40)
+    assert sorted(idle.hosts) == sorted(other.hosts) == sorted(place.hosts[:2])
+    if place.scope == "eu":  # two sides went on, and met
+        assert len(idle.view.parts) == 2
+
+    async def delete(me: rostra.Me) -> None:
+        await me.groups.delete("db", place.scope)
+
+    place.do(delete, host=1)
+    assert idle.view.members == () and isinstance(idle.ended, Terminated)
+
+
+@pytest.mark.spec("V-043")
 def test_a_deleted_group_has_a_last_view_of_nobody_and_ends(place: Place) -> None:
     """V-043."""
     players = place.join(0, 1)
@@ -266,6 +319,7 @@ def test_a_host_that_missed_the_end_hears_of_it_when_it_is_back(place: Place) ->
     assert isinstance(players[0].ended, Terminated), players[0].items
 
 
+@pytest.mark.spec("V-045")
 def test_a_split_keeps_the_order_and_members_go_on_in_the_new_groups(place: Place) -> None:
     """V-045: union and disjointness; no member sees anything in between."""
     (a,) = place.join(0, attributes={"disk": "ssd"})
@@ -297,6 +351,7 @@ def test_a_split_keeps_the_order_and_members_go_on_in_the_new_groups(place: Plac
     assert place.do(resolve, host=1) == 1
 
 
+@pytest.mark.spec("V-046")
 def test_merged_groups_have_the_members_of_the_first_and_then_of_the_second(place: Place) -> None:
     """V-046: who was in both is there once."""
     (a,) = place.join(0, group="one")
@@ -333,6 +388,7 @@ def test_merged_groups_have_the_members_of_the_first_and_then_of_the_second(plac
     assert d.view.rank == 3
 
 
+@pytest.mark.spec("V-057")
 def test_only_admins_change_a_group_that_has_some(place: Place) -> None:
     """V-057: a change without the right is refused, and says who has it."""
     (admin,) = place.join(0, attributes={"admin": "yes"})
@@ -377,6 +433,7 @@ def test_a_subgroup_has_only_members_of_its_group(place: Place) -> None:
     assert isinstance(stranger.ended, rostra.errors.Refused)
 
 
+@pytest.mark.spec("V-050", "V-057")
 def test_groups_are_listed_and_left_by_their_attributes(place: Place) -> None:
     """V-050, V-057."""
 

@@ -64,6 +64,24 @@ def never_two(log: list[tuple[str, str, int]]) -> None:
         assert next_what == "ends"
 
 
+@pytest.mark.parametrize(
+    ("order", "terms"), [((1, 2, 0), ["h1", "h2"]), ((0, 1, 2), ["h1", "h2", "h3", "h1"])]
+)
+def test_in_a_rolling_restart_a_leader_moves_once_if_its_host_is_the_last(
+    world: World, order: tuple[int, ...], terms: list[str]
+) -> None:
+    """Candidates of a host that was restarted stand last."""
+    _, log = started(world)
+    for number in order:
+        world.restart(HOSTS[number])
+        world.run(for_s=2)
+        world.start(HOSTS[number], Scheduler(HOSTS[number][-2:], log).run())
+        world.run(for_s=20)
+    assert [name for name, what, _ in log if what == "leads"] == terms
+    fences = [fence for _, what, fence in log if what == "leads"]
+    assert fences == sorted(set(fences))
+
+
 def test_candidates_lead_in_the_order_in_which_they_joined(world: World) -> None:
     _, log = started(world, for_s=10)
     world.run(for_s=60)

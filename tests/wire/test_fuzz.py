@@ -13,6 +13,12 @@ from tests.wire import fuzz
 from tests.wire.fuzz import Broken, Case, FrameKind, check, make_case, run
 
 EVERY_INPUT_THAT_EVER_FAILED = [
+    (  # a moment that is no number, and so not equal to itself
+        FrameKind.TO_PROGRAM,
+        "00000027010357b00eb59502a5542d524546ae65752e66722e70617269732e683107cb000000000000000000000041010357b00e"
+        "b59a0c0792ac6c6f756e67652f6368657373a26575b465752e66722e70617269732e68312f616e6e23372802cb7ff8000000000000"
+        "03ce0001000019",
+    ),
     (FrameKind.TO_AGENT, "00000020010257b00eb59501a52e707992713363726574c00000000d542d524546a67765"),
     (FrameKind.LINK, "00004e49010157b00eb59801cf7fffffffffffffff04a5542d524546a5776f726c64" + "91" * 20_000),
     (
@@ -134,8 +140,8 @@ def test_the_fuzzer_finds_a_planted_bug(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(Broken, match=found) as caught:
-        run(2029, cases=20_000)
-    assert "replay:  python -m tests.wire.fuzz --replay 2029/" in str(caught.value)
+        run(2030, cases=20_000)
+    assert "replay:  python -m tests.wire.fuzz --replay 2030/" in str(caught.value)
 
 
 def test_a_replayed_case_fails_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:

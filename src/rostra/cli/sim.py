@@ -10,9 +10,11 @@ Exit codes: 0 all as it should be; 1 a trace or replay differs, a storm failed o
 """
 
 import difflib
+import hashlib
 import multiprocessing
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+import rostra
 from rostra.cli import explore, replay
 from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, option, remark
 from rostra.cli.house import HouseCommand, HouseGroup
@@ -38,6 +41,35 @@ SimulatedJournal = Annotated[
 STORMS_USUALLY: Final = 100
 
 _remarks = Plain(stderr=True, highlight=False, soft_wrap=True)
+
+
+SeedAndShape = tuple[int, str]
+
+
+class HeldStorms:
+    """A file of storms that held, a line for each, with the fingerprint of the code on which they did."""
+
+    def __init__(self, file: Path) -> None:
+        self.storms: set[SeedAndShape] = set()
+        self._file, self._code = file, _fingerprint()
+        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            match line.split():
+                case [code, shape, seed] if code == self._code and seed.isdecimal():
+                    self.storms.add((int(seed), shape))
+
+    def add(self, storm: SeedAndShape) -> None:
+        seed, shape = storm
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(f"{self._code} {shape} {seed}\n")
+
+
+def _fingerprint() -> str:
+    """Of the code of this package: what held on other code says nothing about this one."""
+    code = Path(rostra.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(code.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 class _TellUnlessNamed(HouseGroup):
@@ -153,18 +185,24 @@ def blow_storms(
         str | None, typer.Option(help=f"One of: {', '.join(STORMS)}; else each in turn.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="COUNT", help="So many at a time.")] = 1,
+    held: Annotated[
+        Path | None,
+        option("--held", metavar="FILE", help="Note in FILE which storms held, and do not repeat those."),
+    ] = None,
     journal: SimulatedJournal = None,
 ) -> int:
     """Blow storms: random churn, crashes, cuts and worse, and compare everything when it is calm.
 
     Each storm is decided by its seed: one that failed is shown with the command that repeats it. Exit code 1
-    if one failed.
+    if one failed. With --held, storms that held on this very code are not repeated: asked again after it was
+    interrupted, the command goes on where it stopped.
 
     Examples:
 
         rostra sim storm --seeds 20
         rostra sim storm --seed 8812
         rostra sim storm --seeds 1000 --jobs 2
+        rostra sim storm --shape views --seeds 10000 --held views.held
     """
     if shape is not None and shape not in STORMS:
         raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(STORMS)}")
@@ -175,8 +213,17 @@ def blow_storms(
     first, seeds = (first or 0, seeds or STORMS_USUALLY) if seed is None else (seed, 1)
     shapes = [shape] if shape else list(STORMS)
     plan = [(number, shapes[number % len(shapes)]) for number in range(first, first + seeds)]
+    notes = None if held is None else HeldStorms(held)
+    before = 0
+    if notes is not None:
+        before = len(plan)
+        plan = [each for each in plan if each not in notes.storms]
+        before -= len(plan)
+        if before:
+            remark(f"{before} storms held before, as {held} says")
     failed = comparisons = 0
     virtual_s = 0.0
+    began_s = time.monotonic()
     with Progress(
         TextColumn("storms"),
         BarColumn(),
@@ -187,27 +234,32 @@ def blow_storms(
         disable=not _remarks.is_terminal,
     ) as progress:
         task = progress.add_task("storms", total=len(plan))
-        for outcome in _blow(plan, jobs, journal):
+        for which, outcome in _blow(plan, jobs, journal):
             progress.advance(task)
             if isinstance(outcome, StormFailed):
                 failed += 1
                 complain(outcome)
-            else:
-                comparisons += outcome.comparisons
-                virtual_s += outcome.virtual_s
+                continue
+            if notes is not None:
+                notes.add(which)
+            comparisons += outcome.comparisons
+            virtual_s += outcome.virtual_s
+    took_s = time.monotonic() - began_s
     say(
-        f"{len(plan) - failed} of {len(plan)} storms held: "
+        f"{before + len(plan) - failed} of {before + len(plan)} storms held: "
         f"{virtual_s / 3600:.2f} virtual hours, {comparisons} comparisons with the twin"
+        + (f", {len(plan) / took_s:.2f} storms per second" if plan else "")
     )
     return EXIT_FAILED if failed else EXIT_OK
 
 
 def _blow(
-    plan: list[tuple[int, str]], jobs: int, journal: Path | None
-) -> Iterator[StormOutcome | StormFailed]:
+    plan: list[SeedAndShape], jobs: int, journal: Path | None
+) -> Iterator[tuple[SeedAndShape, StormOutcome | StormFailed]]:
+    """In the order in which they are over."""
     work = [(seed, shape, _place(journal, f"storm-{shape}-{seed}", len(plan) > 1)) for seed, shape in plan]
     if jobs <= 1 or len(plan) == 1:
-        yield from (_one(*each) for each in work)
+        yield from ((each, _one(*all_of)) for each, all_of in zip(plan, work, strict=True))
         return
     # Ctrl-C reaches every process of a terminal; the one that planned the storms decides.
     with ProcessPoolExecutor(
@@ -215,9 +267,9 @@ def _blow(
     ) as pool:
         try:
             with _ctrl_c_waits():
-                storms = [pool.submit(_one, *each) for each in work]
+                storms = {pool.submit(_one, *each): each[:2] for each in work}
             for done in as_completed(storms):
-                yield done.result()
+                yield storms[done], done.result()
         except BaseException:
             for worker in multiprocessing.active_children():
                 worker.terminate()  # else the pool would wait for all the storms that were planned

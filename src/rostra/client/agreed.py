@@ -18,7 +18,7 @@ from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
 from rostra.errors import Excluded, NotMember, RostraError, Terminated, Unreachable
-from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, View
+from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, parse_endpoint
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
@@ -115,11 +115,11 @@ class AgreedMembership(OneReader):
         self, where: Where, data: bytes, *, deadline_s: float | None = None
     ) -> tuple[tuple[Endpoint, ...], AgreedViewId | None]:
         """Send this to the members of the last view with these attributes; who they were, and which view.
-        They read `me.messages()`."""
-        view, targets = self.view, self.matching(where)
-        if targets:
-            await self.me.send_to(targets, data, deadline_s=deadline_s)
-        return targets, None if view is None else view.id
+        They read `me.messages()`, where the message has that view's id: one that is in another can tell."""
+        id, targets = None if self.view is None else self.view.id, self.matching(where)
+        if targets and id is not None:
+            await self.me._send_to(targets, data, SentIn(self.group, id), deadline_s)
+        return targets, id
 
     async def ready(self, *, deadline_s: float | None = None) -> "AgreedMembership":
         """Wait for the first view, or for the end of a standstill."""

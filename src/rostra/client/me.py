@@ -27,7 +27,7 @@ from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
 from rostra.client.watched import WatchFollow, WatchPlace, parse_token
 from rostra.errors import AlreadyMember, BadInput, RostraError, Unreachable
-from rostra.groups.items import Gap, Message, Resolution
+from rostra.groups.items import Gap, Message, Resolution, SentIn
 from rostra.groups.members import Member
 from rostra.names import (
     Domain,
@@ -244,7 +244,12 @@ class Me(Joins, Sets):
     ) -> None:
         """Send a message through the servers to these endpoints. Returns when the agent has it."""
         each = (endpoints,) if isinstance(endpoints, str) else tuple(endpoints)
-        order = requests.SendTo(tuple([parse_endpoint(endpoint) for endpoint in each]), data)
+        await self._send_to(tuple([parse_endpoint(endpoint) for endpoint in each]), data, None, deadline_s)
+
+    async def _send_to(
+        self, endpoints: tuple[Endpoint, ...], data: bytes, view: SentIn | None, deadline_s: float | None
+    ) -> None:
+        order = requests.SendTo(endpoints, data, view)
         await within(deadline_s, self._ask(order), "the agent did not take the message")
 
     def messages(self) -> Stream[Message | NotDelivered | Gap]:
@@ -547,7 +552,7 @@ class Me(Joins, Sets):
                 pass
             case requests.Message(source, data):
                 if self._mail is not None:
-                    self._mail.put(Message(source, data))
+                    self._mail.put(Message(source, data, view=notice.view))
             case NotDelivered():
                 if self._mail is not None:
                     self._mail.put(notice)

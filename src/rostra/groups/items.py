@@ -21,12 +21,14 @@ the last one, and ``watch(..., resume=token)`` continues from there.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Annotated
 
 from msgspec import Struct
 
 from rostra.groups.members import Because, Cause, Members
 from rostra.groups.shares import ShareKey, owner_of, share_of
 from rostra.names import Domain, Endpoint, Group
+from rostra.names.checks import check_number, check_text
 
 
 class NumberedItem(Struct, frozen=True, kw_only=True):
@@ -44,9 +46,16 @@ class NumberedItem(Struct, frozen=True, kw_only=True):
 class AgreedViewId(Struct, frozen=True, array_like=True):
     """Names one agreed view: `pid` is the partition in which it was agreed."""
 
-    number: int
-    revision: int
-    pid: str
+    number: Annotated[int, check_number]
+    revision: Annotated[int, check_number]
+    pid: Annotated[str, check_text]
+
+
+class SentIn(Struct, frozen=True, array_like=True):
+    """The agreed view by which the receivers of a message were chosen, as its sender says (V-055)."""
+
+    group: Group
+    id: AgreedViewId
 
 
 class View(NumberedItem, frozen=True, repr_omit_defaults=True):
@@ -189,6 +198,7 @@ class Message(Struct, frozen=True, gc=False):
     number: int = 0  # one larger than the sender's last in this group; 0: sent by `send_to`
     sent_at: float = 0.0  # seconds since 1970, on the sender's clock
     position: int = 0  # in a group with delivery="atomic": its place in the one order; else 0
+    view: SentIn | None = None  # if it was sent to members of an agreed group: by which view
 
     @property
     def source(self) -> Endpoint:

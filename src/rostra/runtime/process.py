@@ -242,6 +242,10 @@ class Process:
             StorageChanged: self._seat_ordered,
         }
         self._do = with_observations(acts, self.carried_out)
+        # What others see, and what may so rest on records of this turn. `_transmit` looks by itself: between
+        # nodes of this process nothing is seen.
+        self._may_rest = frozenset(acts) - {Persist, Secure, SetTimer, CancelTimer, Transmit}
+        self._unsynced: dict[HostedNode, None] = {}
 
     def clock(self) -> float:
         """What time it is; another one where time is pretended."""
@@ -490,6 +494,8 @@ class Process:
             if self._waiting:
                 self._work()
             self._flush()
+            if self._unsynced:
+                self._sync()
             if self._writers:
                 self._write()
         except Exception as error:
@@ -564,11 +570,21 @@ class Process:
             outputs = hosted.replica.server_ordered(outputs)
         do = self._do
         for output in outputs:
+            if self._unsynced and type(output) in self._may_rest:
+                self._sync()
             do[type(output)](hosted, output)
 
     def perform(self, hosted: HostedNode, output: Output) -> None:
         """An order that waited."""
+        if self._unsynced and type(output) in self._may_rest:
+            self._sync()
         self._do[type(output)](hosted, output)
+
+    def _sync(self) -> None:
+        """Records of this turn, of all nodes here: now they are on disk."""
+        unsynced, self._unsynced = self._unsynced, {}
+        for hosted in unsynced:
+            hosted.store.sync()
 
     def carried_out(self, hosted: HostedNode, output: Output) -> None:
         """Its turn has come, among the orders of its step: let it be reported."""
@@ -612,6 +628,8 @@ class Process:
             self._inner.append((neighbour, PacketArrived(hosted.path, transmit.packet)))
             return
         channel = hosted.channels.get(transmit.to)
+        if self._unsynced:
+            self._sync()
         if channel is not None:
             channel.send(transmit.packet)
         else:
@@ -640,6 +658,7 @@ class Process:
         elif not isinstance(record, RegistryRecord):
             if type(order) is Persist or hosted.replica is None:  # else it is for its seat to store
                 hosted.store.persist(record)
+                self._unsynced[hosted] = None
                 self._look_for_room(hosted)
         else:
             # A copy of a list that a server above us keeps: what matters can wait for the disk.

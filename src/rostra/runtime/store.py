@@ -68,8 +68,12 @@ class DiskStore(Protocol):
     def registry(self) -> Registry: ...
 
     def persist(self, record: Persisted) -> None:
-        """On disk when this returns: a list of another scope, one record of ours, or all of them. A record
-        that is there already is not written again."""
+        """A list of another scope, or all records of ours: on disk when this returns. One record of ours: on
+        disk when `sync` returns, together with others. One that is there already is not written again."""
+
+    def sync(self) -> None:
+        """All that was persisted is on disk when this returns. A driver asks for it before it performs
+        anything that may rest on that; `StoreFailed`, and nothing may be performed any more."""
 
     def ballot(self) -> Ballot:
         """For whom a replica voted last, and in which term."""
@@ -117,6 +121,9 @@ class MemoryStore:
     def persist(self, record: Persisted) -> None:
         pass
 
+    def sync(self) -> None:
+        pass
+
     def ballot(self) -> Ballot:
         return Ballot()
 
@@ -145,6 +152,8 @@ class MemoryStore:
 class Disk:
     def __init__(self, directory: Path, path: Domain) -> None:
         self._file = directory / f"{path}.sqlite"
+        self._gathers = False  # records since the last `sync` are in one transaction
+        self._broken: StoreFailed | None = None  # some of them are lost, after we took them
         try:
             own_directory(directory)
             own_file(self._file)
@@ -257,7 +266,7 @@ class Disk:
                     )
                 )
             case KeyedRecord(_, version) if version > self._version:
-                self._write(lambda: self._keep(version, (record,)))
+                self._gather(lambda: self._keep(version, (record,)))
                 self._version = version
                 self._sizes.pop(record.key, None)
                 if record.data is not None:
@@ -318,6 +327,8 @@ class Disk:
             self._write_blamed()
 
     def close(self) -> None:
+        if self._broken is None:
+            self.sync()
         self._db.close()
 
     def _check(self) -> None:
@@ -369,11 +380,46 @@ class Disk:
         self._db.execute("DELETE FROM numbers")
         self._db.execute("INSERT INTO numbers (reserved) VALUES (?)", (number,))
 
-    def _write(self, change: "StoreChange") -> None:
+    def sync(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self._gathers:
+            self._gathers = False
+            try:
+                self._attempt(lambda: self._db.execute("COMMIT"))
+            except StoreFailed as error:
+                self._broken = error
+                raise
+
+    def _gather(self, change: "StoreChange") -> None:
+        """With what else this turn writes: one commit, and so one wait for the disk, is for all of it."""
+        if self._broken is not None:
+            raise self._broken
+        had_some = self._gathers
         try:
+            if not had_some:
+                self._attempt(lambda: self._db.execute("BEGIN IMMEDIATE"))
+            self._attempt(change)
+        except StoreFailed as error:
+            if had_some:
+                self._broken = error
+            raise
+        self._gathers = True
+
+    def _write(self, change: "StoreChange") -> None:
+        """Alone: it may fail, and the node goes on."""
+        self.sync()
+
+        def whole() -> None:
             self._db.execute("BEGIN IMMEDIATE")
             change()
             self._db.execute("COMMIT")
+
+        self._attempt(whole)
+
+    def _attempt(self, change: "StoreChange") -> None:
+        try:
+            change()
         except (sqlite3.Error, OverflowError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")

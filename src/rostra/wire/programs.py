@@ -27,7 +27,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from rostra.names import Domain, Group
-from rostra.names.checks import NUMBER_MAX, Duration, Natural, check_path_if_any
+from rostra.names.checks import NUMBER_MAX, Duration, Moment, Natural, check_path_if_any
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
@@ -153,7 +153,7 @@ class Lent(ProgramFrame, frozen=True, tag=12, gc=False):
     stream: Stream
     first: Natural
     count: Positive
-    at: float
+    at: Moment
     arena: Natural
     begin: Natural  # in bytes, and so are they given back
     size: Positive

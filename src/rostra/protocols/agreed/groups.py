@@ -53,8 +53,8 @@ from rostra.protocols.agreed.rules import (
     RuleMembers,
     may_merge,
     parse_rule,
+    standing,
     united_state,
-    verdict,
 )
 from rostra.protocols.agreed.sheets import is_over, member_sheet, put_out_of
 
@@ -487,7 +487,7 @@ class GroupTable(Struct, frozen=True):
 
     def restored(self, group: Group, known: AgreedGroup, *, may_begin: bool) -> "GroupTable":
         """With a group as its hosts remember it, at a server that lost it and is alone."""
-        why = _standstill(known.kind, known.view.ids, known.living)
+        why = _standstill(known.kind, known.view, known.living)
         if is_primary(known.kind) and not may_begin:
             why = SERVER_AWAY
         return self._with(group, replace(known, blocked=why))
@@ -549,7 +549,7 @@ def _judged(
         here = tuple([each for each in here if not any(inside(one, each.endpoint) for one in absent)])
     if not may_begin and (is_primary(part.kind) or (is_exclusive(part.kind) and not state.members)):
         return replace(part, blocked=SERVER_AWAY)
-    if why := _standstill(part.kind, here, state):
+    if why := _standstill(part.kind, view, state, here):
         part = replace(part, blocked=why)
         # Those whom the change went on without may live with this very view.
         return _with_attempts(part, [view]) if absent else part
@@ -579,17 +579,20 @@ def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
     return tuple([each for each in members if each.id not in gone])
 
 
-def _standstill(kind: GroupKind, here: Iterable[MemberId], state: LivingState) -> str:
-    """Why these must not go on; empty if they may, as the first that lived may."""
+def _standstill(
+    kind: GroupKind, view: AgreedView, state: LivingState, here: Sequence[MemberId] | None = None
+) -> str:
+    """Why these must not go on; empty if they may. The first view that lives is judged by its own members."""
     rules = rules_of(kind)
-    found = verdict(rules[0], here, state) if rules is not None and _may_have_lived(state) else None
-    return "" if found is None or found.lives else found.why
+    if rules is None:
+        return ""
+    found = standing(rules[0], rule_members(view), view.ids if here is None else here, state)
+    return "" if found.lives else found.why
 
 
 def _cannot_live(step: NextView) -> bool:
     """With these members and attributes no view after it could live, not even of all of them."""
-    state = LivingState(0, rule_members(step.view))
-    return bool(_standstill(step.kind, step.view.ids, state))
+    return bool(_standstill(step.kind, step.view, LivingState(0, ())))
 
 
 def _may_have_lived(state: LivingState) -> bool:
@@ -726,7 +729,7 @@ def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
     if one.living == other.living or one.kind != other.kind:
         return other
     living = united_state((one.living, other.living))
-    blocked = MET if is_exclusive(one.kind) else _standstill(one.kind, one.view.ids, living)
+    blocked = MET if is_exclusive(one.kind) else _standstill(one.kind, one.view, living)
     return replace(other, living=living, blocked=blocked)
 
 
@@ -760,7 +763,7 @@ def _united_group(one: AgreedGroup, other: AgreedGroup, pid: Pid) -> AgreedGroup
     if is_exclusive(one.kind):
         blocked = MET  # some may not have heard of the merge: the next change, which all acknowledge, ends it
     else:
-        blocked = _standstill(one.kind, view.ids, living)
+        blocked = _standstill(one.kind, view, living)
     return replace(past, views=(*views, view)[-VIEWS_KEPT:], living=living, blocked=blocked)
 
 

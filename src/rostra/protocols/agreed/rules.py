@@ -280,6 +280,21 @@ def verdict(rule: Rule, here: Iterable[MemberId], state: LivingState) -> Verdict
     return Verdict(True, "the rule holds")
 
 
+def standing(rule: Rule, view: RuleMembers, here: Iterable[MemberId], state: LivingState) -> Verdict:
+    """May a view of these members be the next that lives? If it is the first, the rule must hold for it: with
+    ``size > 3`` it is the first of four. So an attempt for which it does not hold lives on no side either."""
+    if not state.members:
+        if not _holds_whole(rule, view):
+            return Verdict(False, f"none has lived yet, and {len(view)} members are not what the rule asks")
+        attempts = [each for each in state.attempts if _holds_whole(rule, each.members)]
+        state = LivingState(state.fence, (), tuple(attempts))
+    return verdict(rule, here, state)
+
+
+def _holds_whole(rule: Rule, members: RuleMembers) -> bool:
+    return not members or rule.holds(members, frozenset([each.id for each in members]))
+
+
 def rehearse(
     rule: Rule, state: LivingState, sides: Iterable[frozenset[MemberId]]
 ) -> list[tuple[frozenset[MemberId], Verdict]]:

@@ -377,9 +377,9 @@ class FrontCore:
         session.link.deliver(number, deliver.group, item)
         if type(item) is Parted:
             session.parted(deliver.endpoint, deliver.group)
-        elif type(item) is Excluded or type(item) is OrderClosed:
+        elif type(item) is OrderClosed:
             session.link.left(deliver.group)
-        elif type(item) is GroupTerminated:
+        elif type(item) is Excluded or type(item) is GroupTerminated:
             session.parted(deliver.endpoint, deliver.group)
             self._release(session, deliver.endpoint, ("in", deliver.group))
         elif type(item) is MemberMoved:

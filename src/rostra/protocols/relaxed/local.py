@@ -560,8 +560,8 @@ class LocalServer(Service):
                 self._resolve_reply(id, group, members, out)
             case DomainFailed():
                 self._domain_failed(message, out)
-            case Routed(_, source, destinations, data):
-                self.mail.routed(source, destinations, data, out)
+            case Routed():
+                self.mail.routed(message, out)
             case Undeliverable():
                 self.mail.undeliverable(message, out)
             case LifeAsked():

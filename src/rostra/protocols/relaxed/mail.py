@@ -49,21 +49,20 @@ class Mail:
             check_endpoint(destination)
         here, elsewhere = self._split(destinations)
         out.append(Answer(token, Done()))
-        missing = self._hand_over(me, here, data, out)
+        missing = self._hand_over(here, Message(me, data, ask.view), out)
         if missing:
             out.append(Tell((me,), NotDelivered(missing, UNKNOWN)))
         if elsewhere and up:
-            out.append(Send(parent(self._host), Routed(self._new_id(), me, elsewhere, data)))
+            out.append(Send(parent(self._host), Routed(self._new_id(), me, elsewhere, data, ask.view)))
         elif elsewhere:
             out.append(Tell((me,), NotDelivered(elsewhere, "isolated")))
 
-    def routed(
-        self, source: Endpoint, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
-    ) -> None:
-        here, elsewhere = self._split(destinations)
+    def routed(self, message: Routed, out: list[Effect]) -> None:
+        source = message.source
+        here, elsewhere = self._split(message.destinations)
         if elsewhere:
             out.append(Ignored("Routed", why="not here"))
-        missing = self._hand_over(source, here, data, out)
+        missing = self._hand_over(here, Message(source, message.data, message.view), out)
         if missing:
             out.append(Send(parent(self._host), Undeliverable(self._new_id(), source, missing, UNKNOWN)))
 
@@ -82,12 +81,12 @@ class Mail:
         return here, tuple([destination for destination in each if host_of(destination) != self._host])
 
     def _hand_over(
-        self, source: Endpoint, destinations: tuple[Endpoint, ...], data: bytes, out: list[Effect]
+        self, destinations: tuple[Endpoint, ...], message: Message, out: list[Effect]
     ) -> tuple[Endpoint, ...]:
         """Deliver to those that are open; give back those that are not."""
         here = tuple(filter(self._endpoints.__contains__, destinations))
         if here:
-            out.append(Tell(here, Message(source, data)))
+            out.append(Tell(here, message))
         return tuple([destination for destination in destinations if destination not in self._endpoints])
 
 

@@ -22,6 +22,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from rostra.groups.attributes import Number
+from rostra.groups.items import SentIn
 from rostra.groups.members import Because, Cause, Members, Part, Stamp
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_relayed_name, check_subject
@@ -106,6 +107,7 @@ class Routed(ServerMessage, frozen=True, tag=8):
     source: Endpoint
     destinations: tuple[Endpoint, ...]
     data: bytes
+    view: SentIn | None = None
 
 
 class Undeliverable(ServerMessage, frozen=True, tag=9):

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from rostra.errors import RostraError
 from rostra.groups.attributes import AnyAttributes, Number
+from rostra.groups.items import SentIn
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Because, Cause, Members, Part, Stamp
 from rostra.names import Domain, Endpoint, Group, parse_endpoint_name
@@ -84,6 +85,7 @@ class Unwatch(Request, frozen=True, tag=8):
 class SendTo(Request, frozen=True, tag=9):
     destinations: tuple[Annotated[Endpoint, check_addressee], ...]
     data: bytes
+    view: SentIn | None = None
 
 
 class WatchLife(Request, frozen=True, tag=10):
@@ -224,6 +226,7 @@ class Without(Said, frozen=True, tag=20):
 class Message(Said, frozen=True, tag=21):
     source: Endpoint
     data: bytes
+    view: SentIn | None = None
 
 
 class NotDelivered(Said, frozen=True, tag=22):
