@@ -40,6 +40,9 @@
     [logs]
     json = true
 
+    [authorities]                    # optional: who decides about names such as acme!payroll
+    acme = "ed25519:9f1c..."         # as `rostra authority key` prints it
+
 The file says nothing twice. Neighbours follow from paths, and a domain without a server below it is a
 cluster, whose children are hosts. A key that we do not know is an error that names the closest one we do: a
 misspelt setting that is silently ignored is worse than a daemon that does not start. What flags and variables
@@ -72,6 +75,7 @@ from rostra.names import (
     seat_of,
     strictly_inside,
 )
+from rostra.protocols.access.config import KEY_BYTES, AccessConfig, check_authorities
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
@@ -274,6 +278,7 @@ class WorldConfig(Struct, frozen=True):
     journal: JournalSettings = JournalSettings()
     data: dict[Domain, DataSettings] = {}
     replicas: dict[Domain, tuple[TcpAddress, ...]] = {}  # of servers that have some; `servers` has the first
+    access: AccessConfig = AccessConfig()
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -468,7 +473,8 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def _world(file: dict[str, Any]) -> WorldConfig:
-    check_keys(file, "the file", ("world", "servers", "agents", "http", "data", "detect", "journal", "logs"))
+    known = ("world", "servers", "agents", "http", "data", "detect", "journal", "logs", "authorities")
+    check_keys(file, "the file", known)
     world = _read(AboutWorld, file, "world", required=True)
     servers = _servers(_table(file, "servers"))
     described = WorldConfig(
@@ -482,11 +488,32 @@ def _world(file: dict[str, Any]) -> WorldConfig:
         _read(JournalSettings, file, "journal"),
         {parse_domain(path): _data_of(path, said) for path, said in _table(file, "data", {}).items()},
         {domain: addresses for domain, addresses in servers.items() if len(addresses) > 1},
+        _authorities(_table(file, "authorities", {})),
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)
     described.check_detect()
     return described
+
+
+def _authorities(table: Mapping[str, Any]) -> AccessConfig:
+    """The installed ones, with their public keys."""
+    check_authorities(list(table))
+    return AccessConfig(tuple([(name, _public_key(name, table[name])) for name in sorted(table)]))
+
+
+def _public_key(name: str, said: Any) -> bytes:
+    kind, _, key = str(said).partition(":")
+    try:
+        octets = bytes.fromhex(key)
+    except ValueError:
+        octets = b""
+    if kind != "ed25519" or len(octets) != KEY_BYTES:
+        raise BadInput(
+            f"[authorities] {name} is {said!r}, which is no public key",
+            fix="write the line that `rostra authority key` printed",
+        )
+    return octets
 
 
 def _servers(table: Mapping[str, Any]) -> dict[Domain, tuple[TcpAddress, ...]]:

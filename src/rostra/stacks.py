@@ -1,8 +1,9 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, OrderAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent, LocalServer
-    cluster's server  ClusterCore, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
-    domain's server   CallServer, MovingServer, LedServer, ClaimServer, DomainServer
+    agent             HostCore, OrderAgent, AccessAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent,
+                      LocalServer
+    cluster's server  ClusterCore, and those of a domain's server
+    domain's server   AccessServer, CallServer, MovingServer, LedServer, ClaimServer, DomainServer
     replica           SeatCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -22,6 +23,11 @@ from msgspec.structs import replace
 from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node
+from rostra.protocols.access.agent import AccessAgent
+from rostra.protocols.access.config import AccessConfig
+from rostra.protocols.access.judge import Judge
+from rostra.protocols.access.server import AccessServer
+from rostra.protocols.access.unique import UniqueAgent
 from rostra.protocols.agreed.agent import AgreedAgent
 from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.call_server import CallServer
@@ -58,7 +64,7 @@ SERVICES: Final = (
         LedAgent,
         LedServer,
     ),
-    *(ClaimAgent, ClaimServer),
+    *(AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
     *(LocalServer, DomainServer, SeatCore),
 )
 
@@ -89,6 +95,7 @@ class NodePlan(Struct, frozen=True, array_like=True):
     fifo: FifoPlan | None = None
     luck: int = 0  # makes the sessions of its links hard to guess
     agreed: AgreedConfig = AgreedConfig()
+    access: AccessConfig = AccessConfig()
 
 
 class SeatPlan(Struct, frozen=True, array_like=True):
@@ -171,23 +178,30 @@ def _luck_of(luck: int, time: int) -> int:
 
 
 def _agent(plan: NodePlan, registry: Registry) -> Stack:
-    local = LocalServer(plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry)
+    judge = Judge(plan.world, plan.access, plan.incarnation)
+    local = LocalServer(
+        plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry, gate=judge
+    )
+    access = AccessAgent(plan.path, judge, plan.access.t_auth_s)
     agreed = AgreedAgent(plan.path, plan.agreed), CallAgent(plan.path)
     led = LedAgent(plan.path, plan.incarnation, plan.world, plan.links)
-    services = *agreed, led, ClaimAgent(plan.path, registry), local
+    services = access, UniqueAgent(), *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
     return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path), *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:
+    judge = Judge(plan.world, plan.access, plan.incarnation)
     server = DomainServer(
         plan.path,
         cluster=plan.cluster,
         incarnation=plan.incarnation,
         config=plan.resolve,
         registry=registry,
+        gate=judge,
     )
+    access = AccessServer(plan.path, judge, registry)
     fifo = plan.fifo
     views = MovingServer(
         plan.path,
@@ -196,7 +210,8 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    services = CallServer(plan.path), views, LedServer(plan.path), ClaimServer(plan.path, registry), server
+    kinds = LedServer(plan.path), ClaimServer(plan.path, registry)
+    services = access, CallServer(plan.path), views, *kinds, server
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

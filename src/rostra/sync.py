@@ -577,6 +577,7 @@ class Me(_Closes):
         online: bool = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> Membership: ...
 
@@ -607,6 +608,7 @@ class Me(_Closes):
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        credential: bytes = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -625,6 +627,7 @@ class Me(_Closes):
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        credential: bytes = b"",
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -641,6 +644,7 @@ class Me(_Closes):
             slow=slow,
             meta=meta,
             permanent=permanent,
+            credential=credential,
             survive=survive,
             create=create,
             attributes=attributes,

@@ -1,34 +1,288 @@
-"""H6: a program joins a group whose name says that an authority decides who may."""
+"""H6: a program, an agent or a false authority tries to get into a group whose authority decides who may.
 
+The cores are those of real stacks; `tests/live/test_authorities.py` has real processes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 import pytest
 from support.bystanders import unnoticed
 from support.lab import Lab
 
 from rostra.client import connect_admin
-from rostra.errors import NotAvailable
+from rostra.core.effects import Asked, Effect, LinkUp, Received, Send, Tell, TimerFired
+from rostra.core.stack import Stack
+from rostra.errors import AuthUnavailable, NoSuchGroup, NotAvailable
+from rostra.groups.attributes import ProofAttributes
+from rostra.groups.members import Cause, Member
+from rostra.names import Domain, Endpoint, Group, parent
+from rostra.protocols.access.agent import ACCESS_AGENT
+from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
+from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, WRONG_SIGNATURE, Judge
+from rostra.protocols.access.messages import RevocationsTold
+from rostra.protocols.access.proofs import Delegation, Proof, Signer, decode_asked
+from rostra.protocols.access.requests import JoinRestricted
+from rostra.protocols.access.server import ACCESS_SERVER
+from rostra.protocols.led.messages import AttachAsked, ListEntry, LocalMember
+from rostra.protocols.led.proven import with_proofs
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.messages import (
+    EndpointsJoined,
+    Interest,
+    InterestChanged,
+    MessageId,
+    ResolveReply,
+    Routed,
+)
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Absolute, Denied, Message, Open, Watch
+from rostra.stacks import NodePlan, make_stack
 
 RESTRICTED, TRANSIENT = "acme/hr!payroll", "eu.h2/web-1#7~7-1718-5"
 
+W = "test"
+HOST, SERVER = Domain("eu.h1"), Domain("eu")
+PAYROLL = Group("acme!payroll", Domain("world"))
+ACME = Signer("acme", bytes(range(32)))
+STRANGER = Signer("acme", bytes(range(1, 33)))
+NOW_MS, END_MS = 1_000_000, 2_000_000
+MALLORY = Endpoint("eu.h2/mallory#7")
+
+
+def proof(
+    signer: Signer = ACME,
+    *,
+    endpoint: Endpoint = MALLORY,
+    group: Group = PAYROLL,
+    until_ms: int = END_MS,
+    world: str = W,
+) -> bytes:
+    return msgspec.msgpack.encode(signer.proof(world, group, endpoint, NOW_MS - 1_000, until_ms))
+
+
+def judge() -> Judge:
+    return Judge(W, AccessConfig((("acme", ACME.key),)), NOW_MS)
+
+
+FALSE_PROOFS = {
+    "none": (b"", NO_PROOF),
+    "forged": (proof(STRANGER), WRONG_SIGNATURE),
+    "of another endpoint": (proof(endpoint=Endpoint("eu.h2/ann#7")), WRONG_SIGNATURE),
+    "of another incarnation": (proof(endpoint=Endpoint("eu.h2/mallory#6")), WRONG_SIGNATURE),
+    "of another group": (proof(group=Group("acme!lunch", Domain("world"))), WRONG_SIGNATURE),
+    "of another scope": (proof(group=Group("acme!payroll", Domain("eu"))), WRONG_SIGNATURE),
+    "of another world": (proof(world="other"), WRONG_SIGNATURE),
+    "expired": (proof(until_ms=NOW_MS - 1), ENDED),
+    "no proof at all": (b"\xc1\xff", "the proof cannot be read"),
+    "with a chain of its own making": (
+        msgspec.msgpack.encode(
+            Proof(0, END_MS, bytes(64), (Delegation("acme", STRANGER.key, END_MS, bytes(64)),))
+        ),
+        NO_AUTHORITY,
+    ),
+}
+
+
+@pytest.mark.spec("S-012")
+@pytest.mark.parametrize(("false", "why"), FALSE_PROOFS.values(), ids=FALSE_PROOFS.keys())
+def test_a_false_proof_is_refused_by_name(false: bytes, why: str) -> None:
+    assert judge().why_not(0.0, PAYROLL, MALLORY, proof()) == ""
+    assert judge().why_not(0.0, PAYROLL, MALLORY, false) == why
+
+
+@pytest.mark.spec("S-014")
+def test_only_a_chain_of_establishing_acts_makes_an_authority() -> None:
+    hr = Signer("acme/hr", bytes(range(2, 34)), (ACME.delegation(W, "acme/hr", _key(2), END_MS),))
+    fr = Signer(
+        "acme/hr/fr", bytes(range(3, 35)), (*hr.chain, hr.delegation(W, "acme/hr/fr", _key(3), END_MS))
+    )
+    skipping = Signer("acme/hr/fr", bytes(range(3, 35)), (ACME.delegation(W, "acme/hr/fr", _key(3), END_MS),))
+    sideways = Signer(
+        "acme/ops", bytes(range(3, 35)), (*hr.chain, hr.delegation(W, "acme/ops", _key(3), END_MS))
+    )
+    ended = Signer("acme/hr", bytes(range(2, 34)), (ACME.delegation(W, "acme/hr", _key(2), NOW_MS - 1),))
+    for signer, why in ((fr, ""), (skipping, NO_AUTHORITY), (sideways, NO_AUTHORITY), (ended, ENDED)):
+        group = Group(f"{signer.name}!payroll", Domain("world"))
+        assert judge().why_not(0.0, group, MALLORY, proof(signer, group=group)) == why, signer.name
+    # The one above is not the one below, nor the other way round.
+    assert judge().why_not(0.0, PAYROLL, MALLORY, proof(hr)) == NO_AUTHORITY
+
+
+def _key(number: int) -> bytes:
+    return Signer("any", bytes(range(number, number + 32))).key
+
+
+def stack(path: Domain, *, is_agent: bool) -> Stack:
+    plan = NodePlan(
+        W,
+        path,
+        is_agent,
+        not is_agent,
+        NOW_MS,
+        LinkConfig.lan(),
+        RelaxedConfig(),
+        access=AccessConfig((("acme", ACME.key),)),
+    )
+    made = make_stack(plan, Registry())
+    made.step(0.0, LinkUp(parent(path), 1))
+    return made
+
+
+def an_id(server: str = "eu.h2") -> MessageId:
+    return MessageId(Domain(server), 1, 1)
+
+
+def member(false: bytes) -> Member:
+    return Member(MALLORY, (1, 1), attributes=ProofAttributes(false) if false else None)
+
+
+def refusals(effects: Sequence[Effect]) -> list[AccessRefused]:
+    return [each for each in effects if isinstance(each, AccessRefused)]
+
+
+@pytest.mark.spec("S-012")
+@pytest.mark.parametrize(("false", "why"), FALSE_PROOFS.values(), ids=FALSE_PROOFS.keys())
+def test_an_agent_that_adds_members_without_a_proof_adds_them_for_nobody(false: bytes, why: str) -> None:
+    """Its server relays none, and neither an agent nor a leader believes one that was relayed."""
+    h1, h2 = Domain("eu.h1"), Domain("eu.h2")
+    server = stack(SERVER, is_agent=False)
+    for host in (h1, h2):
+        server.step(0.0, LinkUp(host, 1))
+        server.step(0.0, Received(host, InterestChanged(an_id(host), PAYROLL, Interest.ALL)))
+    forged = EndpointsJoined(an_id(), PAYROLL, (member(false),), Cause.JOIN)
+    effects = server.step(0.0, Received(h2, forged))
+    assert refusals(effects) == [AccessRefused(MALLORY, PAYROLL, why, h2)]
+    assert not any(each.message.members for each in effects if type(each) is Send and each.to == h1)
+    good = EndpointsJoined(an_id(), PAYROLL, (member(proof()),), Cause.JOIN)
+    assert Send(h1, good) in server.step(0.0, Received(h2, good))
+
+    agent = stack(HOST, is_agent=True)
+    eve = _opened(agent, "eve")
+    agent.step(0.0, Asked(eve, 2, Watch(PAYROLL)))
+    effects = agent.step(0.0, Received(SERVER, forged))
+    assert refusals(effects) == [AccessRefused(MALLORY, PAYROLL, why, SERVER)]
+    assert [each.notice.members for each in effects if isinstance(each, Tell)] == [()]
+
+    out: list[Effect] = []
+    listed = ListEntry(h2, 1, 1, (LocalMember("mallory#7", b"", false),))
+    attach = AttachAsked(PAYROLL, 1, (listed,))
+    believed = with_proofs(0.0, judge(), h2, attach, out)
+    assert believed.entries == (ListEntry(h2, 1, 1, ()),)
+    assert out == [AccessRefused(MALLORY, PAYROLL, why, h2)]
+
+
+def _opened(agent: Stack, name: str) -> Endpoint:
+    [answer] = agent.step(0.0, Asked(Endpoint(""), 1, Open(name)))
+    return answer.result.endpoint  # type: ignore[attr-defined,no-any-return]
+
+
+def asking(agent: Stack, me: Endpoint, token: int = 9) -> tuple[Endpoint, Any]:
+    """An endpoint applies; what its authority, or somebody in its place, is asked."""
+    effects = agent.step(0.0, Asked(me, token, JoinRestricted(PAYROLL, b"word")))
+    resolve = next(each.message for each in effects if type(each) is Send)
+    false = Endpoint("us.h1/false#1")
+    listed = ResolveReply(resolve.id, resolve.group, (Member(false, (1, 1)),), Interest.ALL)
+    effects = agent.step(0.0, Received(SERVER, listed))
+    routed = next(each.message for each in effects if type(each) is Send and type(each.message) is Routed)
+    return false, decode_asked(routed.data)
+
+
+def told(agent: Stack, source: Endpoint, me: Endpoint, answer: Any) -> Sequence[Effect]:
+    data = msgspec.msgpack.encode(answer)
+    return agent.step(0.0, Received(SERVER, Routed(an_id("us.h1"), source, (me,), data)))
+
+
+def answers(effects: Sequence[Effect]) -> list[Any]:
+    return [each.result for each in effects if hasattr(each, "result")]
+
+
+@pytest.mark.spec("S-012", "S-013")
+def test_a_false_authority_can_neither_let_in_nor_keep_out() -> None:
+    """Anybody may join the group of an authority."""
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    false, asked = asking(agent, ann)
+    good = ACME.proof(W, PAYROLL, ann, NOW_MS, END_MS)
+    another = msgspec.structs.replace(asked, nonce=bytes(16))
+    for answer in (
+        STRANGER.answer(W, asked, None, "no"),
+        STRANGER.answer(W, asked, STRANGER.proof(W, PAYROLL, ann, NOW_MS, END_MS)),
+        ACME.answer(W, asked, ACME.proof(W, PAYROLL, MALLORY, NOW_MS, END_MS)),  # replayed for another
+        ACME.answer(W, asked, ACME.proof(W, PAYROLL, ann, 0, NOW_MS - 1)),  # ended
+    ):
+        effects = told(agent, false, ann, answer)
+        assert answers(effects) == [] and len(refusals(effects)) == 1
+        assert not any(type(each) is Tell and type(each.notice) is Message for each in effects)
+    old = told(agent, false, ann, ACME.answer(W, another, None, "no"))  # an answer to another question
+    assert answers(old) == [] and agent[ACCESS_AGENT].applying
+    [late] = answers(agent.step(9.0, TimerFired(("access", "auth", ann, PAYROLL.name, PAYROLL.scope))))
+    assert late.code == AuthUnavailable.code
+    false, asked = asking(agent, ann)
+    assert [
+        type(each).__name__ for each in answers(told(agent, false, ann, ACME.answer(W, asked, good)))
+    ] == ["Done"]
+
+
+def test_joins_that_wait_for_authorities_are_bounded() -> None:
+    """A silent authority, and a program that asks without end: the agent holds no more than so many."""
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    for number in range(ASKED_MAX):
+        group = Group(f"acme!g{number}", Domain("world"))
+        agent.step(0.0, Asked(ann, 10 + number, JoinRestricted(group)))
+    [refused] = answers(agent.step(0.0, Asked(ann, 9, JoinRestricted(PAYROLL))))
+    assert type(refused) is Denied and refused.code == "TOO_LARGE"
+    assert len(agent[ACCESS_AGENT].applying) == ASKED_MAX
+
+
+def test_an_authority_cannot_fill_servers_with_revocations() -> None:
+    server = stack(SERVER, is_agent=False)
+    server.step(0.0, LinkUp(HOST, 1))
+    for number in range(REVOCATIONS_OF_ROOT_MAX + 5):
+        made = ACME.revocation(W, f"acme/{number}", bytes(32))
+        server.step(0.0, Received(HOST, RevocationsTold((made,))))
+    forged = STRANGER.revocation(W, "acme", ACME.key)
+    effects = server.step(0.0, Received(HOST, RevocationsTold((forged,))))
+    assert not [each for each in effects if type(each) is Send]
+    assert len(server[ACCESS_SERVER].judge.revoked) == REVOCATIONS_OF_ROOT_MAX
+
 
 @pytest.mark.parametrize("name", [RESTRICTED, TRANSIENT])
-async def test_names_that_promise_an_authority_are_refused_by_name(world: Lab, name: str) -> None:
+async def test_no_program_gets_in_where_nobody_decides(world: Lab, name: str) -> None:
+    refusal = AuthUnavailable if name == RESTRICTED else NotAvailable
     async with unnoticed(world, "h6-talk"), world.program("eu.h1", "mallory") as mallory:
+        with pytest.raises(refusal):
+            await mallory.join(name)
         for attempt in (
-            mallory.join(name),
             mallory.join(name, permanent=True),
             mallory.join(name, delivery="fifo"),
             mallory.join(name, delivery="fifo", role="submit"),
-            mallory.watch(name),
+            mallory.join(name, membership="agreed"),
         ):
-            with pytest.raises(NotAvailable, match="no authority can be asked"):
+            with pytest.raises(NotAvailable):
                 async with attempt:
                     pass
-        with pytest.raises(NotAvailable, match="public name"):
-            await mallory.resolve(name)
-        with pytest.raises(NotAvailable, match="public name"):
-            await mallory.resolve(name, scope="eu")
+        if name == RESTRICTED:
+            assert (await mallory.resolve(name)).members == ()
+        else:
+            with pytest.raises(NoSuchGroup):  # its owner is asked, and has none
+                await mallory.resolve(name)
     for scope in ("eu", "eu.h1"):
         async with connect_admin(world.socket(scope), domain=scope) as admin:
             with pytest.raises(NotAvailable):
                 await admin.register(f"{name}@{scope}")
             await admin.unregister(f"{name}@{scope}")  # one of an earlier version can still be removed
+
+
+def test_what_a_stranger_sees_of_an_open_question_is_nothing() -> None:
+    """The answer of an authority is taken out of the messages of the program that joins."""
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    false, asked = asking(agent, ann)
+    effects = told(agent, false, ann, ACME.answer(W, asked, None, "no"))
+    assert [each.notice for each in effects if isinstance(each, Tell) and type(each.notice) is Message] == []
+    assert [result.code for result in answers(effects)] == ["NOT_AUTHORISED"]
+    assert not any(isinstance(result, Absolute) for result in answers(effects))

@@ -20,10 +20,11 @@ from support.bench import (
     to,
 )
 
-from rostra.core.effects import LinkDown, LinkUp, Noted, Send
+from rostra.core.effects import LinkDown, LinkUp, Noted, Received, Send
 from rostra.groups.members import Cause, Part
 from rostra.names import Domain
-from rostra.protocols.relaxed.collection import CollectionKind
+from rostra.protocols.relaxed.collection import CollectionKind, Side
+from rostra.protocols.relaxed.merges import MERGES_MAX
 from rostra.protocols.relaxed.messages import DomainFailed, EndpointsJoined, ResolveRequest, SyncDone
 
 C1, C2 = "eu.fr.c1", "eu.fr.c2"
@@ -300,6 +301,61 @@ def test_sync_done_waits_for_the_children():
     bench.tell(C1, RESOLVE)
     assert SyncDone(OWN) not in [each.message for each in bench.up("eu")]
     assert bench.hear(C1, SyncDone(an_id(C1))) == to("eu", message=SyncDone(OWN))
+
+
+def asked_of(child, effects):
+    return [each for each in effects if each == Send(Domain(child), ResolveRequest(OWN, G))]
+
+
+@pytest.mark.spec("C-177")
+@pytest.mark.parametrize("siblings", [1, 8])
+def test_neighbours_that_come_up_together_cost_one_push_and_one_shared_question(siblings):
+    """The parent is pushed to; siblings pull, and all of them rest on one collection (C-174)."""
+    bench, others = middle(C1), [f"eu.s{number}" for number in range(siblings)]
+    effects = [effect for peer in ("eu", *others) for effect in bench.up(peer)]
+    for peer in others:
+        bench.tell(peer, ALL)
+    [push] = pushes(bench)
+    assert push.peer == "eu"
+    for peer in others:
+        effects += bench.hear(peer, asks(peer))
+    assert len(asked_of(C1, effects)) == 1
+    assert len([each for each in bench.server.collections if each.side is Side.INNER]) == 2
+
+
+@pytest.mark.spec("C-178")
+def test_many_groups_merge_in_turns_in_the_order_of_their_names():
+    bench = Bench("eu.fr", C1)
+    names = [f"g{number:05}" for number in range(2_000)]
+    for name in reversed(names):
+        bench.server.step(0.0, Received(Domain(C1), interest(ALL, group("world", name), an_id(C1))))
+    effects = bench.server.step(0.0, LinkUp(Domain("eu"), 1))
+    pushed, most = [], 0
+    while requests := [each for each in effects if type(getattr(each, "message", None)) is ResolveRequest]:
+        most = max(most, len(bench.server.collections))
+        effects = []
+        for each in requests:
+            if each.to == C1:
+                pushed.append(each.message.group.name)
+            answer = reply(each.message.id, interest=ALL, g=each.message.group)
+            effects += bench.server.step(0.0, Received(each.to, answer))
+    assert (pushed, most) == (names, MERGES_MAX)
+    assert not len(bench.server.collections) and not bench.server.merges.waiting(Domain("eu"))
+
+
+@pytest.mark.spec("C-178")
+def test_merges_that_wait_end_with_their_link_and_begin_again_with_the_next():
+    bench = Bench("eu.fr", C1)
+    wanted = [group("world", f"g{number:03}") for number in range(MERGES_MAX + 9)]
+    for each in wanted:
+        bench.tell(C1, RESOLVE, each)
+    for epoch in (1, 2):
+        bench.up("eu")
+        assert len(pushes(bench)) == MERGES_MAX and bench.server.merges.waiting(Domain("eu")) == 9
+        bench.tell("eu", RESOLVE, wanted[0])  # its merge is pointless, and makes room for the next
+        assert len(pushes(bench)) == MERGES_MAX and bench.server.merges.waiting(Domain("eu")) == 8, epoch
+        bench.down("eu")
+        assert not len(bench.server.collections) and not bench.server.merges.waiting(Domain("eu"))
 
 
 # Merges end

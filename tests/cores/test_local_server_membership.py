@@ -120,15 +120,19 @@ def test_a_second_member_is_announced_to_the_others_here_first() -> None:
     ]
 
 
-@pytest.mark.spec("C-104", "C-047", "C-066")
-def test_joins_of_one_turn_share_one_notice_and_one_question() -> None:
+@pytest.mark.spec("C-104", "C-047", "C-066", "C-179")
+@pytest.mark.parametrize("storm", [3, 1_000])
+def test_joins_of_one_turn_share_one_notice_one_message_and_one_question(storm: int) -> None:
     agent = Agent()
     ann = agent.member("ann")
     agent.settle()
-    newcomers = [agent.open(name) for name in ("bob", "eve", "mia")]
+    newcomers = []
+    for number in range(storm):
+        [opened] = agent.core.step(0.0, Asked(Endpoint(""), number, Open(f"bob-{number:04}")))
+        newcomers.append(opened.result.endpoint)  # type: ignore[attr-defined]
     assert agent.step(JoinsBegin()) == []
     for each in newcomers:
-        assert agent.ask(each, Join(CHESS), same_instant=True) == [Answer(agent.token, Done())]
+        assert agent.core.step(agent.now, Asked(each, 1, Join(CHESS))) == [Answer(1, Done())]
 
     effects = agent.step(JoinsEnd(), same_instant=True)
 

@@ -69,6 +69,7 @@ PROTOCOLS = [
     "channel",
     "fifo",
     "led",
+    "access",
     "agreed",
     "atomic",
     "front",

@@ -123,6 +123,7 @@ LENT = {
     "agreed agent": {"Close"},  # an endpoint that is closed leaves, and did not crash
     "agreed server": {"SyncDone"},  # then the child has said all that it holds
     "led agent": {"Close", "Resolve"},  # it remembers the name that is asked for without a scope
+    "access agent": {"Close"},  # what it may join ends with it
     "election seat": {"Inspect"},
 }
 """Kinds of another protocol that a service takes as well, and why."""

@@ -197,8 +197,10 @@ class Lab:
         state: bool = True,
         more: str = "",
         replicas: Mapping[str, int] | None = None,
+        remote: str = "",
     ) -> None:
         Lab._made += 1
+        self._remote = remote  # a host whose agent also takes programs over TCP
         self._more = more  # lines of the world file
         self.directory = directory
         self.world = world
@@ -231,6 +233,8 @@ class Lab:
                 _run("ip", "-n", self.name, "link", "add", "br0", "type", "bridge")
                 _run("ip", "-n", self.name, "link", "set", "br0", "up")
             placed = [(nodes, self._machine(number)) for number, nodes in enumerate(self._groups, 1)]
+            if self._remote:
+                self.remote_address = f"127.0.0.1:{free_port()}"
             for nodes, machine in placed:
                 port = 7700 if machine.namespace else free_port()
                 self._addresses |= {node: TcpAddress(machine.address, port) for node in nodes}
@@ -313,7 +317,8 @@ class Lab:
         domains = [node for node in nodes if node not in self.hosts]
         common = ["--world", str(self.world_file), "--socket", self.socket(nodes[0]), *state]
         if not domains:
-            return ["agent", hosts[0], *common]
+            remote = ["--programs-at", self.remote_address] if hosts[0] == self._remote else []
+            return ["agent", hosts[0], *common, *remote]
         if (domain := domain_of_seat(domains[0])) is not None:
             rank = self.seats[domain].index(domains[0]) + 1
             return ["server", "--domain", domain, "--replica", str(rank), *common]

@@ -3,11 +3,14 @@
 from typing import Any
 
 from rostra.core.records import KeyedRecord
-from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
+from rostra.groups.attributes import DelegateAttributes, FifoAttributes, ProofAttributes, Role, Slow
 from rostra.groups.items import AgreedViewId, SentIn
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.access.messages import ClosedTold, RevocationsTold
+from rostra.protocols.access.proofs import Revocation
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
 from rostra.protocols.agreed.changes import (
@@ -57,6 +60,7 @@ from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
+from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.messages import Interest, MessageId
 from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
@@ -236,6 +240,8 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
+    ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
+    RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
 ]
@@ -273,6 +279,13 @@ REQUESTS: list[Any] = [
     JoinLed(CHESS),
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
     LeaveLed(CHESS),
+    JoinRestricted(PAYROLL),
+    JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1"),
+    JoinUnique(CHESS),
+    JoinUnique(CHESS, online=False, meta=b"rank 1"),
+    CloseGroup(CHESS, (PARIS, H1)),
+    ReopenGroup(CHESS),
+    Revoke(b"signed"),
     led_program.CreateSet(CAFE.scope, 1718),
     led_program.ChangeSet(OWN_SET, (BOB,), (ANN,)),
     led_program.DestroySet(OWN_SET),
@@ -440,6 +453,9 @@ BY_TABLE: dict[str, list[Any]] = {
     "item": ITEMS,
     "group item": GROUP_ITEMS,
     "speech": [*SPEECH, *AMP_FRAMES],
-    "attributes": [member.attributes for member in MEMBERS if member.attributes is not None],
+    "attributes": [
+        *(member.attributes for member in MEMBERS if member.attributes is not None),
+        ProofAttributes(b"signed"),
+    ],
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

@@ -7,6 +7,7 @@ import pytest
 from support import samples
 
 from rostra.groups.attributes import Attributes
+from rostra.protocols.access.messages import AccessMessage
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
 from rostra.protocols.atomic.frames import AmpFrame
@@ -26,7 +27,15 @@ GOLDEN = Path(__file__).parent / "golden" / "numbers.txt"
 
 FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "packet": (Packet,),
-    "message": (ServerMessage, SeatMessage, ClaimMessage, BranchMessage, SetMessage, LedMessage),
+    "message": (
+        ServerMessage,
+        SeatMessage,
+        ClaimMessage,
+        BranchMessage,
+        SetMessage,
+        LedMessage,
+        AccessMessage,
+    ),
     "request": (Request,),
     "said": (Said,),
     "program frame": (ProgramFrame,),

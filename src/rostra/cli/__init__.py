@@ -18,7 +18,7 @@ COMMANDS: Final = (
     *("join", "leave", "watch", "members", "resolve", "send", "tail"),
     *("lead", "views", "group", "rehearse"),
     *("groups", "domains", "why", "debug"),
-    *("agent", "server", "config"),
+    *("agent", "server", "config", "authority"),
     *("up", "lab", "sim", "sweep", "history"),
     *("completion", "version"),
 )

@@ -1,5 +1,6 @@
 """A connection to a server for administration: permanent groups, and what it knows."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from rostra.client.connection import AgentConnection
 from rostra.client.group import Entering
 from rostra.errors import UNDECODABLE, Malformed
 from rostra.names import Domain, make_group, parse_scope, parse_subject
+from rostra.protocols.access.requests import CloseGroup, ReopenGroup, Revoke
 from rostra.protocols.relaxed import requests
 from rostra.transport.dialler import dialler, own_token
 from rostra.wire import NO_ENDPOINT
@@ -32,6 +34,20 @@ class Admin:
 
     async def unregister(self, group: str, scope: str | None = None) -> None:
         await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
+
+    async def close_group(self, group: str, allowed: Iterable[str], scope: str | None = None) -> None:
+        """From now on a group of the server's own domain is for these domains and hosts alone (C-167). The
+        list cannot be changed, only taken away."""
+        paths = tuple([parse_scope(path) for path in allowed])
+        key = make_group(group, scope or self.path)
+        await self._connection.ask(NO_ENDPOINT, CloseGroup(key, paths))
+
+    async def reopen_group(self, group: str, scope: str | None = None) -> None:
+        await self._connection.ask(NO_ENDPOINT, ReopenGroup(make_group(group, scope or self.path)))
+
+    async def revoke(self, revocation: bytes) -> None:
+        """Tell the world that an authority is valid no more; the signature counts, not who says it."""
+        await self._connection.ask(NO_ENDPOINT, Revoke(revocation))
 
     async def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
         """What the server knows, and what it recorded after that number: at once, or as soon as there is

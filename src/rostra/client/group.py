@@ -17,6 +17,7 @@ from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreacha
 from rostra.groups.items import Change, Item
 from rostra.groups.members import Members
 from rostra.names import Group
+from rostra.protocols.access.requests import JoinRestricted, JoinUnique
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed import requests
 
@@ -71,14 +72,24 @@ class Membership(Followed):
     agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
     """
 
-    __slots__ = ("_left", "_online", "closed", "led", "meta", "permanent")
+    __slots__ = ("_credential", "_left", "_online", "_unique", "closed", "led", "meta", "permanent")
 
     def __init__(
-        self, me: "Me", group: Group, *, meta: bytes = b"", permanent: bool = False, led: bool = False
+        self,
+        me: "Me",
+        group: Group,
+        *,
+        meta: bytes = b"",
+        permanent: bool = False,
+        led: bool = False,
+        credential: bytes = b"",
+        unique: bool = False,
     ) -> None:
         super().__init__(me, group)
         self.meta = meta
         self.permanent = permanent
+        self._credential = credential
+        self._unique = unique
         self.closed = False  # of a led group: it hears sequences of members only
         self.led = led  # with ``membership="led"``: the copy is the leader's list
         self._online: MemberFollow | None = None
@@ -99,7 +110,11 @@ class Membership(Followed):
         """The same, as many at once as there are, up to `most`: for groups where much happens."""
         return self._followed().stream().batches(most)
 
-    def _asks_in(self, online: bool) -> requests.Join | JoinLed:
+    def _asks_in(self, online: bool) -> requests.Join | JoinLed | JoinRestricted | JoinUnique:
+        if self._unique:
+            return JoinUnique(self.group, online, self.meta)
+        if "!" in self.group.name and not self.permanent:
+            return JoinRestricted(self.group, self._credential, self.led, online, self.meta, self.closed)
         if self.led:
             return JoinLed(self.group, online=online, meta=self.meta, closed=self.closed)
         return requests.Join(self.group, online, self.permanent, self.meta)

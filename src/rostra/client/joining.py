@@ -102,6 +102,8 @@ class Joins:
         online: bool = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        credential: bytes = ...,
+        unique: bool = ...,
         hears: HearsName = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
@@ -133,6 +135,8 @@ class Joins:
         slow: SlowName = ...,
         meta: bytes = ...,
         permanent: bool = ...,
+        credential: bytes = ...,
+        unique: bool = ...,
         hears: HearsName = ...,
         survive: str = ...,
         create: bool = ...,
@@ -154,6 +158,8 @@ class Joins:
         slow: SlowName = "throttle",
         meta: bytes = b"",
         permanent: bool = False,
+        credential: bytes = b"",
+        unique: bool = False,
         hears: HearsName = "all",
         survive: str = "any",
         create: bool = True,
@@ -185,9 +191,14 @@ class Joins:
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
         Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone.
+
+        `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides. With
+        `unique` we found the group: nobody is in it, and nobody else founds it (`NameInUse`).
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
+        if unique and (membership, delivery, permanent) != ("relaxed", "none", False):
+            raise BadInput("unique=True with another kind of group", fix="leave the other settings out")
         key = make_group(group, scope)
         if membership == "agreed":
             if not online or permanent:
@@ -257,7 +268,15 @@ class Joins:
             return Entering(enter_conversation)
 
         async def enter() -> Membership:
-            joined = Membership(me, key, meta=meta, permanent=permanent, led=membership == "led")
+            joined = Membership(
+                me,
+                key,
+                meta=meta,
+                permanent=permanent,
+                led=membership == "led",
+                credential=credential,
+                unique=unique,
+            )
             joined.closed = hears == "members"
             await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
             return joined

@@ -34,6 +34,8 @@ KEYS: Final = {
     "hold/": "claims",  # hold/<host>/<group>: a host that has members of it, or asked to have some
     "fences": "agreed",  # how far fencing tokens are reserved
     "set/": "agreed",  # set/own, set/above: a server's place in its two sets
+    "closed": "access",  # groups that are for some alone
+    "revocations": "access",  # of authorities
     "views/": "agreed",  # views/<set>/<group>: its views
 }
 """Which protocol owns which keys; those that begin so, if the name ends in a slash. The data of a record is

@@ -11,6 +11,9 @@ Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 ADDRESS_LENGTH_MAX: Final = 512
 
+PROOF_BYTES_MAX: Final = 4_096
+"""Of a proof with its chain. One by an installed authority takes about 100 bytes."""
+
 
 class Role(Enum):
     """What a member does in the group (X-052)."""
@@ -53,4 +56,10 @@ class DelegateAttributes(Attributes, frozen=True, tag=2, gc=False):
     address: Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)] = ""  # its data channel; "": by its name
 
 
-AnyAttributes = FifoAttributes | DelegateAttributes
+class ProofAttributes(Attributes, frozen=True, tag=64, gc=False):
+    """Of a member of a group with a restricted name: what its authority signed (`protocols/access`)."""
+
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
+
+
+AnyAttributes = FifoAttributes | DelegateAttributes | ProofAttributes

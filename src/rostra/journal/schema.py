@@ -166,6 +166,14 @@ KINDS: Final = (
     RowKind(
         "refused", "a program's request was denied; `what` is the error's code", "member group what message"
     ),
+    RowKind("access-granted", "an authority let an endpoint into a restricted group", "member group"),
+    RowKind(
+        "access-refused",
+        "an endpoint may not be in a restricted group; with `peer`, a record that it sent was not believed",
+        "member group what peer",
+    ),
+    RowKind("access-ended", "a member of a restricted group had to leave", "member group what"),
+    RowKind("access-revoked", "an authority is valid no more, nor are those below it", "what"),
     RowKind(
         "followed", "an endpoint is to be told of a group's changes from now on", "group observers told cause"
     ),

@@ -29,6 +29,7 @@ from rostra.names.groups import PublicName as PublicName
 from rostra.names.groups import RestrictedName as RestrictedName
 from rostra.names.groups import TransientName as TransientName
 from rostra.names.groups import check_group_name as check_group_name
+from rostra.names.groups import check_not_transient as check_not_transient
 from rostra.names.groups import check_public as check_public
 from rostra.names.groups import make_group as make_group
 from rostra.names.groups import parse_group as parse_group

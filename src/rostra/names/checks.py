@@ -90,12 +90,17 @@ def check_relayed_group(group: Group) -> None:
 
 def check_own_name(name: str) -> None:
     if name not in good_own_names:
+        if name.startswith(SYSTEM):
+            raise BadName(f"names that begin with {SYSTEM} are the system's", fix="choose another name")
         learn(good_own_names, name, parse_group_name)
 
 
 def check_own_group(group: Group) -> None:
     check_own_name(group.name)
     check_path(group.scope)
+
+
+SYSTEM: Final = "rostra/"
 
 
 def check_number(number: int) -> None:

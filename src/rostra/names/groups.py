@@ -7,8 +7,8 @@ come in the three kinds of Auerbach et al.:
     acme/hr!payroll                  restricted  the authority left of '!' says who may join
     eu.paris.h3/web-1#7~7-1718-5     transient   made by its owner, whose endpoint stands left of '~'
 
-The kinds differ in who may join. There is no authority yet that an agent could ask, so the two kinds that
-promise one are refused (`check_public`); servers treat all three as opaque and compare them byte for byte.
+The kinds differ in who may join (`protocols/access`); beyond that servers treat all three as opaque and
+compare them byte for byte.
 """
 
 import re
@@ -121,12 +121,20 @@ def check_group_name(text: str) -> None:
 
 
 def check_public(name: str) -> None:
-    """Refuse a name that promises a decision about who may join: none is made yet."""
-    if "!" in name or "~" in name:
-        kind = "transient" if "~" in name else "restricted"
+    """Refuse a name whose members are chosen: by an authority, or by its owner."""
+    check_not_transient(name)
+    if "!" in name:
         raise NotAvailable(
-            f"{quoted(name)} is a {kind} name, and no authority can be asked yet who may join",
-            fix="use a public name, without '!' and '~'",
+            f"{quoted(name)} is a restricted name: its members need a proof of its authority",
+            fix='join it with membership="relaxed" or "led" and delivery="none"; or use a name without \'!\'',
+        )
+
+
+def check_not_transient(name: str) -> None:
+    if "~" in name:
+        raise NotAvailable(
+            f"{quoted(name)} is a transient name: only its owner adds members",
+            fix="use a name without '~'",
         )
 
 

@@ -33,9 +33,11 @@ from rostra.groups.members import Because, Cause, Member
 from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, ViewFold, ViewLine
 from rostra.names import Domain, Endpoint, Group, parent
+from rostra.observe.access_rows import access_rows
 from rostra.observe.link_rows import LinkRows, because_of
 from rostra.observe.stream_rows import StreamCounts
 from rostra.observe.view_rows import ViewRows
+from rostra.protocols.access.events import MemberListed, MemberUnlisted
 from rostra.protocols.agreed.events import AgreedJoinAsked
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, SetIsolated, ViewAgreed
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
@@ -145,6 +147,9 @@ class Scribe:
             Tell: self._told,
             AgreedListed: self._listed,
             AgreedUnlisted: self._unlisted,
+            **access_rows(sheet),
+            MemberListed: self._proven,
+            MemberUnlisted: self._unproven,
             ViewAgreed: views.agreed,
             SetIsolated: views.isolated,
             Answer: self._answered,
@@ -242,6 +247,19 @@ class Scribe:
     def _unlisted(self, unlisted: AgreedUnlisted) -> None:
         self._counter = unlisted.stamp[1] - 1
         self._left_group(unlisted.endpoint, unlisted.group, unlisted.cause)
+
+    # Restricted names: an authority was asked in between
+
+    def _proven(self, listed: MemberListed) -> None:
+        self._counter = listed.stamp[1]
+        self._presence(listed.endpoint).groups[listed.group] = listed.online
+        self._write_member("member-joined", listed.endpoint, listed.group)
+        self._refollow(listed.endpoint, listed.group)
+
+    def _unproven(self, unlisted: MemberUnlisted) -> None:
+        self._counter = unlisted.stamp[1] - 1
+        self._left_group(unlisted.endpoint, unlisted.group, Cause.LEAVE)
+        self._refollow(unlisted.endpoint, unlisted.group)
 
     def _answered(self, answer: Answer) -> None:
         since, asked = self._asked.pop(answer.token, (0.0, None))

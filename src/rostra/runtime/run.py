@@ -376,6 +376,7 @@ def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: Dat
         fifo,
         secrets.randbits(64),
         world.agreed,
+        world.access,
     )
 
 
@@ -394,6 +395,7 @@ def _agent_plan(world: WorldConfig, host: Domain, incarnation: int) -> NodePlan:
         FifoPlan(fitted(world.fifo_of_hosts(parent(host)))),
         secrets.randbits(64),
         world.agreed,
+        world.access,
     )
 
 

@@ -463,4 +463,5 @@ class SimNodes:
             replicated=tuple(self._world.seats.of),
             fifo=fifo,
             agreed=self._world.agreed,
+            access=self._world.access,
         )

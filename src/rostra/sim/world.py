@@ -24,6 +24,7 @@ from rostra.errors import BadInput, RostraError
 from rostra.impair.quality import LineQuality
 from rostra.names import Domain, Group, Tree, parse_domain, parse_endpoint_name, parse_scope
 from rostra.observe.trace import CallAnswered
+from rostra.protocols.access.config import AccessConfig
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.fifo.events import Item
@@ -83,7 +84,7 @@ class World:
     `lan` and `sealed` are how LANs are reached, as under ``[data]`` of a world file.
     `replicas` says which domains have how many servers: ``{"haifa": 3}``. `front` are the settings of the
     fronts that programs talk to; after `turn_steps` steps a turn of theirs is long, drawn from the seed.
-    `agreed` are the settings of groups of agreed membership.
+    `agreed` are the settings of groups of agreed membership, `access` the installed authorities.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class World:
         replicas: Mapping[str, int] | None = None,
         front: FrontConfig = SIM_FRONT,
         agreed: AgreedConfig | None = None,
+        access: AccessConfig | None = None,
         turn_steps: int | None = None,
     ) -> None:
         if (tree is None) == (domains is None):
@@ -117,6 +119,7 @@ class World:
         self.links = links
         self.timers = timers if timers is not None else LinkConfig.wan().over_datagrams()
         self.config = config if config is not None else RelaxedConfig()
+        self.access = access if access is not None else AccessConfig()
         self.agreed = (agreed if agreed is not None else AgreedConfig()).fitted(self.timers)
         self.luck = Random(seed)
         self.history: History | None = [] if history else None

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar, overload
 from rostra.config import MODES
 from rostra.errors import BadInput
 from rostra.names import Domain, Tree, parse_host, parse_scope
+from rostra.protocols.access.config import AccessConfig
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
@@ -47,7 +48,8 @@ class World:
     in full. `links` is the network (`rostra.sim` has LAN, WAN and others, and each can be made to lose
     packets), `timers` how patient the servers are. `lan` and `sealed` are how the hosts of a cluster reach
     each other, as under ``[data]`` of a world file: ``auto``, ``multicast``, ``fanout`` or ``reflect``.
-    `replicas` says which domains have how many servers: ``{"eu": 3}``.
+    `replicas` says which domains have how many servers: ``{"eu": 3}``. `authorities` are the installed ones,
+    with their public keys.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class World:
         lan: str = "auto",
         sealed: bool = True,
         replicas: Mapping[str, int] | None = None,
+        authorities: Mapping[str, bytes] | None = None,
         loop: PretendLoop | None = None,
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None
@@ -78,6 +81,7 @@ class World:
             sealed=sealed,
             replicas=replicas,
             front=FrontConfig(),
+            access=AccessConfig(tuple(sorted((authorities or {}).items()))),
         )
         self.seed = seed
         self.loop = PretendLoop() if loop is None else loop

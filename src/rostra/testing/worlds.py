@@ -33,6 +33,7 @@ class Worlds:
         lan: str = "auto",
         sealed: bool = True,
         replicas: Mapping[str, int] | None = None,
+        authorities: Mapping[str, bytes] | None = None,
     ) -> World:
         """See `World`."""
         if self.world is not None:
@@ -46,6 +47,7 @@ class Worlds:
             lan=lan,
             sealed=sealed,
             replicas=replicas,
+            authorities=authorities,
             loop=self.loop,
         )
         return self.world

@@ -10,6 +10,7 @@ anybody may still send it. A reader that meets a number it does not know counts 
 from typing import Any, Final, get_args
 
 from rostra.groups.attributes import AnyAttributes
+from rostra.protocols.access.messages import AnyAccessMessage
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
 from rostra.protocols.agreed.messages import AnySetMessage
@@ -26,7 +27,8 @@ from rostra.protocols.relaxed.requests import AnySaid
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
 AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage
-Message = relaxed.Message | claims.Message | election.Message | AgreedMessage | AnyLedMessage
+Shared = relaxed.Message | claims.Message | AnyAccessMessage
+Message = Shared | election.Message | AgreedMessage | AnyLedMessage
 """Whatever servers say to each other."""
 
 Numbers = dict[int, type[Any]]

@@ -161,7 +161,7 @@ class ClaimAgent(Service):
         if kind is None or not kind.is_claimed:
             raise BadInput(f"{group} as {kind}", fix="join it: that kind claims nothing")
         if not join.permanent:
-            self._agent.check_may_join(group)
+            self._agent.check_may_join(group, event.endpoint)
         if group.scope == self.host:
             self._left(group, out)  # leaves are not announced, so the last one is noticed here
         if (held := self._held(group)) is not None and held != kind:

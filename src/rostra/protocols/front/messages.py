@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
 from rostra.protocols.agreed.calls import GroupCall, GroupPresented
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
@@ -31,18 +32,10 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
+AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
+AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup
 AnyRequest = (
-    AnyResolveRequest
-    | Enter
-    | Exit
-    | JoinAgreed
-    | LeaveAgreed
-    | GroupCall
-    | JoinLed
-    | LeaveLed
-    | AnySetRequest
-    | JoinOrdered
-    | LeaveOrdered
+    AnyResolveRequest | AnyGroupRequest | AnySetRequest | JoinOrdered | LeaveOrdered | AnyAccessRequest
 )
 AnyAnswer = AnyResolveAnswer | GroupPresented | AnySetAnswer
 AnyTold = AnyNotice | AnySetNotice

@@ -22,6 +22,7 @@ from msgspec import Struct
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
@@ -100,10 +101,12 @@ _NEW_WORK: Final = (
     CreateSet,
     OpenSequence,
     JoinOrdered,
+    JoinRestricted,
+    JoinUnique,
 )
 """What an agent that is shutting down refuses."""
 
-_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall)
+_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup)
 """What a program over TCP may ask only if it has shown a token."""
 
 _SPOKEN: Final = (
@@ -115,6 +118,8 @@ _SPOKEN: Final = (
     LeaveLed,
     JoinOrdered,
     LeaveOrdered,
+    JoinRestricted,
+    JoinUnique,
     *get_args(AnySetRequest),
 )
 
@@ -617,6 +622,8 @@ HOLDS: Final[dict[type, str]] = {
     Enter: "in",
     JoinAgreed: "in",
     JoinLed: "in",
+    JoinRestricted: "in",
+    JoinUnique: "in",
     JoinOrdered: "in",
     Watch: "watches",
     WatchLife: "lives",

@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args
 
+from msgspec.structs import replace
+
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -44,6 +46,7 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
 from rostra.groups.kinds import LED, DeliveryKind
+from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import LIST_KEEPER, SpeakerCame, SpeakerWent
@@ -98,6 +101,7 @@ from rostra.protocols.led.messages import (
     decode_letter,
     encode_letter,
 )
+from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
@@ -294,7 +298,7 @@ class LedAgent(Service):
         group = join.group
         if me not in self.directory.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
-        self.directory.check_may_join(group)
+        self.directory.check_may_join(group, me)
         if join.delivery is not DeliveryKind.NONE:
             raise NotAvailable(
                 f'membership="led" with delivery="{join.delivery.value}" comes with a later version',
@@ -344,10 +348,12 @@ class LedAgent(Service):
 
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
+        is_new = me not in known.members
         known.members[me] = LedStay(join.online, join.meta, join.closed)
-        self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta)))
+        proof = self.directory.gate.permits.get((me, join.group), b"")
+        self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta, proof)))
         self.out.append(Answer(asked.token, Done()))
-        if join.online:
+        if join.online and is_new:
             self.following.follow(join.group, (me,))
 
     def _asked_of_set(self, me: Endpoint, token: int, request: AnySetRequest) -> None:
@@ -610,7 +616,8 @@ class LedAgent(Service):
                 elif isinstance(message, TransientMessage):
                     self.transient.received(peer, message)
                 else:
-                    self._tree_step(message.group, event)
+                    proven = with_proofs(self._now, self.directory.gate, peer, message, self.out)
+                    self._tree_step(message.group, TreeReceived(peer, proven))
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
@@ -727,6 +734,13 @@ class LedAgent(Service):
         self._ask_registrars()
         self._perform(effects)
         return number
+
+    def proven(self, group: Group, members: Members) -> Members:
+        """Those that may be in the set. Their proofs are for agents: a new one is no news for programs."""
+        if "!" not in group.name:
+            return members
+        proven = self.directory.gate.screen(self._now, group, members)
+        return tuple([replace(each, attributes=None) for each in proven])
 
     # Timers
 

@@ -75,7 +75,8 @@ class LedFollows:
             assert result.leader is not None, "a list of no leader"
             follow.known = (result.leader, result.life, result.version)
         if result.entries is not None or result.ending is QueryEnding.NONE:
-            members = listed(result.entries or (), follow.group_kind)
+            entries = listed(result.entries or (), follow.group_kind)
+            members = self._agent.proven(group, entries)
             if members != follow.members:
                 follow.members = members
                 self._agent.out.append(Tell(followers, Absolute(group, members)))

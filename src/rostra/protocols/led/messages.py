@@ -31,6 +31,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, msgpack
 
 from rostra.errors import UNDECODABLE
+from rostra.groups.attributes import PROOF_BYTES_MAX, ProofAttributes
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_endpoint, check_of
@@ -60,6 +61,7 @@ LocalNames = Annotated[tuple[LocalName, ...], Meta(max_length=MEMBERS_OF_AGENT_M
 class LocalMember(Struct, frozen=True, array_like=True, order=True, gc=False):
     name: LocalName
     meta: Annotated[bytes, Meta(max_length=META_BYTES_MAX)] = b""
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)] = b""  # in a group with a restricted name
 
 
 class ListEntry(Struct, frozen=True, array_like=True):
@@ -424,7 +426,12 @@ def members_of(entries: Entries) -> Members:
     """As programs see the list. A member's stamp stays the same while it is listed: versions are of whole
     entries."""
     listed = [
-        Member(Endpoint(f"{entry.origin}/{member.name}"), (entry.life, 0), member.meta)
+        Member(
+            Endpoint(f"{entry.origin}/{member.name}"),
+            (entry.life, 0),
+            member.meta,
+            attributes=ProofAttributes(member.proof) if member.proof else None,
+        )
         for entry in entries
         for member in entry.members
     ]

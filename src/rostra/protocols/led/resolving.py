@@ -101,7 +101,8 @@ class LedResolves:
             elif home is not None and result.ending is QueryEnding.NONE:
                 hear(denied(NoSuchGroup(f"there is no set {group}", fix="its owner has ended it")))
             else:
-                hear(listed(result.entries or (), led_member(found).kind if found else LED))
+                entries = listed(result.entries or (), led_member(found).kind if found else LED)
+                hear(self._agent.proven(group, entries))
 
         if home is not None:
             self._agent.ask(ListQuery(group, took, home=home))

@@ -64,7 +64,9 @@ from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.gate import CLOSED, Gate, screened
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
+from rostra.protocols.relaxed.merges import MergeQueue
 from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
@@ -121,8 +123,10 @@ class DomainServer(Service):
         incarnation: int,
         config: RelaxedConfig | None = None,
         registry: Registry | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.domain = domain
+        self.gate = gate or Gate()
         self.cluster = cluster
         self.incarnation = incarnation
         self.neighbours = Neighbours(domain, cluster=cluster)
@@ -130,6 +134,7 @@ class DomainServer(Service):
         per_child = 1 if cluster else SERVERS_WEIGH
         self.table = InterestTable(self.neighbours, self._config.groups_of_host_max * per_child)
         self.collections = Collections()
+        self.merges = MergeQueue()
         self.registry = registry if registry is not None else Registry()
         self.registry.load(domain)
         self._router = Router(self.neighbours, self._new_id)
@@ -141,6 +146,7 @@ class DomainServer(Service):
     def take_over(self, term: int) -> None:
         """Our replica leads from now on: its records are those that the last leader replicated to it."""
         self.incarnation = term
+        self.gate.restart(term)
         self.registry.own.no_room = ""  # until our replicas report otherwise
         self.registry.load(self.domain)
 
@@ -153,7 +159,7 @@ class DomainServer(Service):
                 if relation is None:
                     self._ignore(message, "sender is not connected")
                 else:
-                    self._received(sender, relation, message)
+                    self._received(sender, relation, screened(now, self.gate, sender, message, effects))
             case LinkDown(peer, because):
                 if peer in self.neighbours.up:
                     self._link_down(peer, because)
@@ -181,6 +187,8 @@ class DomainServer(Service):
         return effects
 
     def _received(self, sender: Domain, relation: Relation, message: object) -> None:
+        if self.gate.closed and relation is CHILD and self._is_closed(sender, message):
+            return
         match message:
             case EndpointsJoined(group=group):
                 if self._in_scope(message, group, relation):
@@ -207,6 +215,17 @@ class DomainServer(Service):
                 self._registry_told(relation, message)
             case _:
                 self._ignore(message, "not a message for a domain server")
+
+    def _is_closed(self, child: Domain, message: object) -> bool:
+        """Is it about a group that is closed to all of this child? It is answered as if there were none."""
+        if not isinstance(message, EndpointsJoined | InterestChanged | ResolveRequest):
+            return False
+        if not self.gate.is_closed_below(message.group, child):
+            return False
+        self._ignore(message, CLOSED)
+        if type(message) is ResolveRequest:
+            self._send(child, ResolveReply(message.id, message.group, (), Interest.NONE))
+        return True
 
     # Joins, leaves, failures
 
@@ -516,6 +535,9 @@ class DomainServer(Service):
     def _close(self, collection: Collection) -> None:
         self.collections.close(collection)
         self._effects.append(Noted("collection closed", f"{collection.kind.value} {collection.group}"))
+        if collection.peer is not None:
+            self.merges.ended(collection.peer)
+            self._start_merges(collection.peer)
 
     # Links
 
@@ -523,6 +545,7 @@ class DomainServer(Service):
         """In the order of C-131: who is concerned is known only before we forget, and a collection must be
         rid of the lost members before the loss completes it."""
         relation = self.neighbours.up[peer]
+        self.merges.forget(peer)
         self._unrenewed.pop(peer, None)
         rows = self.table.rows_of(peer, relation)
         affected = tuple([group for group in rows if self.table.want(group, peer)])
@@ -567,6 +590,7 @@ class DomainServer(Service):
         """C-162: as if the neighbour had gone and come back, without a notice. Its requests are void, ours to
         it are sent again. Its interest entries are dropped; those of a child only when it has announced
         all it has (C-101)."""
+        self.merges.forget(peer)
         self._discard_asked_by(peer)
         self.collections.unshare_all(_side(relation))
         rows = self.table.rows_of(peer, relation)
@@ -616,15 +640,31 @@ class DomainServer(Service):
             self._say_sync_done()
         for group in rows:
             if relation is PARENT:
-                self._merge(CollectionKind.PUSH, Side.INNER, group, peer, self.table.child_holders(group))
+                self.merges.add(peer, CollectionKind.PUSH, group)
             if self.table.inner(group) is ALL:
-                self._merge(CollectionKind.PULL, Side.OUTER, group, peer, (peer,))
+                self.merges.add(peer, CollectionKind.PULL, group)
+        self._start_merges(peer)
+
+    def _start_merges(self, peer: Domain) -> None:
+        """Those that are due, of groups that they still serve (C-178)."""
+        while (due := self.merges.next(peer)) is not None:
+            kind, group = due
+            if kind is CollectionKind.PULL:
+                targets: tuple[Domain, ...] = (peer,)
+                wanted, side = self.table.inner(group) is ALL, Side.OUTER
+            else:
+                targets = self.table.child_holders(group)
+                wanted, side = bool(targets) and self.table.want(group, peer) is ALL, Side.INNER
+            if wanted:
+                self.merges.began(peer)
+                self._merge(kind, side, group, peer, targets)
 
     def _merge(
         self, kind: CollectionKind, side: Side, group: Group, peer: Domain, targets: tuple[Domain, ...]
     ) -> None:
         """After a link came up: collect our own list for the parent, or the neighbour's for our children
-        (C-134). A sibling pulls for itself, so only a parent is pushed to."""
+        (C-134). A sibling pulls for itself, so only a parent is pushed to, and one push is all that a server
+        needs, however many neighbours came up with the parent (C-177)."""
         request = ResolveRequest(self._new_id(), group)
         rise = self.table.rise_of(group)
         self._open(Collection(request.id, group, kind, side, targets, rise=rise, peer=peer))

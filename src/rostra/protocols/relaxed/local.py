@@ -33,8 +33,6 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any, Final, get_args
 
-from msgspec import json
-
 from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
@@ -71,11 +69,13 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
+from rostra.groups.attributes import ProofAttributes
 from rostra.groups.members import Because, Cause, Member, Members, Part, Stamp, by_endpoint, unite
 from rostra.names import (
     Domain,
     Endpoint,
     Group,
+    check_not_transient,
     check_public,
     concerns,
     enclosing,
@@ -87,6 +87,7 @@ from rostra.names import (
 )
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
+from rostra.protocols.relaxed.gate import Gate, screened
 from rostra.protocols.relaxed.inquiries import INQUIRY, Inquiries
 from rostra.protocols.relaxed.liveness import CLOSED, CRASHED, REFRESH, UNKNOWN, Liveness
 from rostra.protocols.relaxed.local_state import GatheredJoins, LocalGroup, Presence, check_group
@@ -110,6 +111,7 @@ from rostra.protocols.relaxed.messages import (
     Undeliverable,
 )
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.protocols.relaxed.reports import document_of
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyRequest,
@@ -159,8 +161,11 @@ class LocalServer(Service):
         incarnation: int,
         config: RelaxedConfig | None = None,
         registry: Registry | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.host = host
+        self.gate = gate or Gate()
+        self.gate.host = host
         self.gms = parent(host)
         self.incarnation = incarnation
         self.next_number = incarnation  # of the next endpoint; drivers see to it that numbers never recur
@@ -191,7 +196,7 @@ class LocalServer(Service):
                 elif not self.up:
                     out.append(Ignored(type(message).__name__, why="link is down"))
                 else:
-                    self._received(now, message, out)
+                    self._received(now, screened(now, self.gate, sender, message, out), out)
             case Asked(me, token, request):
                 self._asked(now, me, token, request, out)
             case TimerFired(timer):
@@ -241,7 +246,7 @@ class LocalServer(Service):
                 case Unregister(group):
                     self._register(group, token, out, to_be=False)
                 case Inspect():
-                    out.append(Answer(token, Inspected(self._document())))
+                    out.append(Answer(token, Inspected(document_of(self))))
                 case Recall():
                     self.inquiries.ask(token, request, self.up, out)
                 case _ if me not in self.endpoints:
@@ -308,7 +313,7 @@ class LocalServer(Service):
         self._check_group(group)
         self._check_meta(join.meta)
         if not join.permanent:
-            self.check_may_join(group)
+            self.check_may_join(group, me)
         else:
             check_public(group.name)
             self._check_scope(group)
@@ -322,7 +327,9 @@ class LocalServer(Service):
                 f"{me} is in {group} already", fix="set it online or offline instead, or leave first"
             )
 
-        member = Member(me, self._stamp(), join.meta, join.group_kind, join.attributes)
+        proof = self.gate.permits.get((me, group))
+        attributes = join.attributes if proof is None else ProofAttributes(proof)
+        member = Member(me, self._stamp(), join.meta, join.group_kind, attributes)
         before = self.interest(group)
         table = self.groups.setdefault(group, LocalGroup())
         if self._joins is None:
@@ -385,7 +392,7 @@ class LocalServer(Service):
 
     def _watch(self, now: Instant, me: Endpoint, token: int, group: Group, out: list[Effect]) -> None:
         self._check_group(group)
-        check_public(group.name)
+        check_not_transient(group.name)
         self._check_scope(group)
         out.append(Answer(token, _DONE))
         presence = self.endpoints[me]
@@ -429,7 +436,7 @@ class LocalServer(Service):
             scopes, groups = None, [Group(ask.name, ask.scope)]
             self._check_group(groups[0])
             self._check_scope(groups[0])
-        check_public(ask.name)
+        check_not_transient(ask.name)
         question = OpenQuery(me, token, scopes, timed=False)
         for group in groups:
             if self._reaches_beyond(group):
@@ -580,7 +587,7 @@ class LocalServer(Service):
         table = self.groups.get(group)
         if not self._may_come_from_outside(group):
             out.append(Ignored(type(notice).__name__, why="out of scope"))
-        elif table is None or not table.followers():
+        elif table is None or not table.followers() or self.gate.is_closed_to(group, self.host):
             out.append(Ignored(type(notice).__name__, why="no follower"))
         else:
             out.append(Tell(table.followers(), notice))
@@ -694,11 +701,17 @@ class LocalServer(Service):
 
     # Checks. They raise what `_asked` turns into a refusal.
 
-    def check_may_join(self, group: Group) -> None:
-        """Raise unless an endpoint of this host could join this group as a spontaneous one."""
+    def check_may_join(self, group: Group, me: Endpoint | None = None) -> None:
+        """Raise unless an endpoint of this host could join this group as a spontaneous one; `me` may have a
+        proof for it."""
+        if me is None or (me, group) not in self.gate.permits:
+            check_public(group.name)
+        self.check_may_apply(group)
+
+    def check_may_apply(self, group: Group) -> None:
         self._check_group(group)
-        check_public(group.name)
         self._check_scope(group)
+        self.gate.check_open(group, self.host)
         if self.registry.is_permanent(group):
             raise GroupIsPermanent(f"{group} is a permanent group", fix="join it as permanent")
 
@@ -776,22 +789,6 @@ class LocalServer(Service):
         """The followers of at least one of these groups, each once, sorted."""
         rolls = [self.groups[group].followers() for group in groups if group in self.groups]
         return rolls[0] if len(rolls) == 1 else tuple(sorted({one for roll in rolls for one in roll}))
-
-    def _document(self) -> bytes:
-        """Everything this agent remembers, for people and tools."""
-        return json.encode(
-            {
-                "server": "agent",
-                "path": self.host,
-                "incarnation": self.incarnation,
-                "up": self.up,
-                "endpoints": sorted(self.endpoints),
-                "groups": {str(group): self.groups[group].document() for group in sorted(self.groups)},
-                "open": self.resolves.document(),
-                "registry": self.registry.records(),
-                "lives": self.life.document(),
-            }
-        )
 
 
 def _short(text: str) -> str:

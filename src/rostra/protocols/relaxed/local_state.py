@@ -13,8 +13,10 @@ from bisect import bisect_left
 from functools import lru_cache
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rostra.errors import BadInput
+from rostra.groups.attributes import AnyAttributes
 from rostra.groups.members import Member, Members
 from rostra.names import Endpoint, Group, check_group_name, parse_scope
 from rostra.protocols.relaxed.messages import Interest
@@ -72,6 +74,10 @@ class LocalGroup:
         self._records = self._answer = None
         if online:
             self.set_online(member.endpoint, True)
+
+    def renew(self, endpoint: Endpoint, attributes: AnyAttributes) -> None:
+        """A member has a new proof: later answers carry it. Those who were told of it checked the old one."""
+        self.add(replace(self.members[endpoint], attributes=attributes), endpoint in self.online)
 
     def remove(self, endpoint: Endpoint) -> None:
         self.set_online(endpoint, False)

@@ -1,0 +1,39 @@
+"""An authority: it lets those into groups of its name who are on a list, or know the word.
+
+    rostra authority key acme --of example --to acme.key      # and its line into the world file
+    python examples/authority.py acme.key allowed.txt
+    rostra join 'acme!payroll'                                # from a host in the list
+
+Each line of the list is a domain or host whose programs may join, or `word:` and a shared secret that any
+program may show: me.join("acme!payroll", credential=b"open sesame"). It is read again at every question.
+"""
+
+import asyncio
+import hmac
+import sys
+from pathlib import Path
+
+import rostra
+from rostra.client.authority import Authority, AuthorityAsked, read_key
+from rostra.names import Domain, inside
+
+
+def decide(asked: AuthorityAsked, allowed: Path) -> str:
+    for line in allowed.read_text().split("\n"):
+        kind, _, word = line.strip().partition("word:")
+        if word and hmac.compare_digest(word.encode(), asked.credential):
+            return ""
+        if kind and not word and inside(Domain(kind), asked.endpoint):
+            return ""
+    return f"{asked.endpoint} is not on the list"
+
+
+async def main(key: Path, allowed: Path) -> None:
+    async with rostra.connect(on_lost="raise") as me:
+        authority = Authority(me, read_key(key), lambda asked: decide(asked, allowed), lifetime_s=60.0)
+        print("we decide", flush=True)
+        await authority.serve()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))

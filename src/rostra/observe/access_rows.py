@@ -1,0 +1,35 @@
+"""The scribe's rows about access: who was let in, who was not, who had to leave. Never a proof or a key."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rostra.journal.entries import Sheet
+from rostra.protocols.access.events import AccessEnded, AccessGranted, AuthorityRevoked
+from rostra.protocols.relaxed.gate import AccessRefused
+
+
+def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:
+    def granted(seen: AccessGranted) -> None:
+        sheet.write("access-granted", member=seen.endpoint, group=str(seen.group))
+
+    def refused(seen: AccessRefused) -> None:
+        sheet.write(
+            "access-refused",
+            member=seen.endpoint,
+            group=str(seen.group),
+            what=seen.why[:200],
+            peer=seen.source,
+        )
+
+    def ended(seen: AccessEnded) -> None:
+        sheet.write("access-ended", member=seen.endpoint, group=str(seen.group), what=seen.why[:200])
+
+    def revoked(seen: AuthorityRevoked) -> None:
+        sheet.write("access-revoked", what=f"{seen.authority} by {seen.by}"[:200])
+
+    return {
+        AccessGranted: granted,
+        AccessRefused: refused,
+        AccessEnded: ended,
+        AuthorityRevoked: revoked,
+    }

@@ -1,0 +1,439 @@
+"""The access service of an agent: members of restricted names get in with a proof of their authority.
+
+    JoinRestricted ──▶ Resolve authority/<name> ──▶ AuthorityAsked ──▶ its members
+                                                                          │
+         refused · silent for `t_auth_s`: Denied ◀── AuthorityAnswer ◀────┘
+                                                      │ a proof that holds
+                          Join or JoinLed, as asked ◀─┘
+    half of its life is over ──▶ ask again
+    it has ended, or its authority was revoked ──▶ the member leaves, and is told why (PutOut)
+
+An authority is an ordinary program in the group ``authority/<name>``, anywhere in the world. Its messages to
+the endpoint that wants to join are answers to the agent, and are taken out of the endpoint's messages. Any
+program may join that group: an answer counts for its signature, whoever sent it.
+
+The check is made before the join has any effect (S-012), and the proof goes with the member's record, so that
+every server and agent that gets it checks again. Leaving, resolving, watching and sending are open (S-015).
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    EndpointGone,
+    Event,
+    Ignored,
+    Instant,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    Tell,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import (
+    AuthUnavailable,
+    BadInput,
+    NotAllowed,
+    NotAuthorised,
+    NotAvailable,
+    Refused,
+    RostraError,
+    TooLarge,
+    Unreachable,
+)
+from rostra.groups.attributes import ProofAttributes
+from rostra.names import ROOT, Domain, Endpoint, Group, inside, parent
+from rostra.protocols.access.config import ASKED_AT_ONCE, ASKED_MAX, CREDENTIAL_BYTES_MAX
+from rostra.protocols.access.events import (
+    AccessEnded,
+    AccessGranted,
+    MemberListed,
+    MemberUnlisted,
+)
+from rostra.protocols.access.judge import Judge, authority_of
+from rostra.protocols.access.messages import ClosedTold, RevocationsTold
+from rostra.protocols.access.proofs import AuthorityAnswer, AuthorityAsked, Revocation, decode_answer
+from rostra.protocols.access.requests import JoinRestricted, Revoke
+from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
+from rostra.protocols.led.agent import LED_AGENT
+from rostra.protocols.led.requests import JoinLed, LeaveLed
+from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.requests import (
+    Absolute,
+    Close,
+    Denied,
+    Join,
+    Leave,
+    Message,
+    NotDelivered,
+    PutOut,
+    Resolve,
+    SendTo,
+    denied,
+)
+
+ACCESS_AGENT: Final = ServiceName["AccessAgent"]("access agent")
+
+AUTHORITIES: Final = "authority/"
+"""The group of an authority's programs is this and its name, in the scope of the world."""
+
+FIRST_TOKEN: Final = -(1 << 60)
+"""Our own questions to other services have tokens below this, and above those of led membership."""
+
+Stay = tuple[Endpoint, Group]
+
+
+class Applying(Struct, frozen=True):
+    """A question to an authority: for a program that waits (`token`), or to renew a proof."""
+
+    stay: Stay
+    join: JoinRestricted
+    nonce: bytes
+    token: int | None
+    asked: frozenset[Endpoint] = frozenset()  # none yet: we look for its members
+
+
+class Permitted(Struct, frozen=True):
+    join: JoinRestricted
+    until_ms: int
+    renew_ms: int
+
+
+class AccessAgent(Service):
+    name = ACCESS_AGENT
+    takes = (JoinRestricted, Revoke, RevocationsTold, ClosedTold, Close, EndpointGone, LinkUp, LinkMoved)
+
+    def __init__(self, host: Domain, judge: Judge, t_auth_s: float) -> None:
+        self.host = host
+        self.judge = judge
+        self.applying: dict[Stay, Applying] = {}
+        self.permitted: dict[Stay, Permitted] = {}
+        self._server = parent(host)
+        self._t_auth_s = t_auth_s
+        self._own: dict[int, Stay | None] = {}  # tokens of our own questions
+        self._token = FIRST_TOKEN
+        self._asked = 0
+        self._now: Instant = 0.0
+        self._out: list[Effect] = []
+
+    @property
+    def _agent(self) -> LocalServer:
+        return self.stack[AGENT]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        out = self._begin(now)
+        match event:
+            case Asked(me, token, JoinRestricted() as join):
+                try:
+                    self._apply(me, token, join)
+                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                    out.append(Answer(token, denied(refusal)))
+            case Asked(_, token, Revoke(data)):
+                out += asked_to_revoke(self.judge, token, data, self._believed)
+            case Received(sender, RevocationsTold() as message):
+                if sender != self._server:
+                    out.append(Ignored("RevocationsTold", "not a neighbour"))
+                else:
+                    out += told_of_revocations(self.judge, message, lambda _: self._revoked())
+            case Received(sender, ClosedTold(closed)):
+                if sender != self._server or not inside(closed.scope, self.host):
+                    out.append(Ignored("ClosedTold", "out of scope"))
+                elif self.judge.learn(closed):
+                    self._closed()
+            case EndpointGone(me) | Asked(me):  # to close it
+                for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
+                    self._forget(stay)
+            case TimerFired(("access", "auth", str(me), str(name), str(scope))):
+                self._timed_out((Endpoint(me), Group(name, Domain(scope))))
+            case TimerFired(("access", "due", str(me), str(name), str(scope))):
+                self._due((Endpoint(me), Group(name, Domain(scope))))
+            case LinkUp(peer) | LinkMoved(peer):
+                out += all_revocations(self.judge, peer)
+            case _:
+                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+        return self._end()
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        self.judge.begin(now)
+        if not self.applying and not self.permitted:
+            return effects
+        self._begin(now)
+        self._sift(effects)
+        return self._end()
+
+    def _begin(self, now: Instant) -> list[Effect]:
+        self.judge.begin(now)
+        self._now, self._out = now, []
+        return self._out
+
+    def _end(self) -> list[Effect]:
+        out, self._out = self._out, []
+        return out
+
+    # Asking an authority
+
+    def _apply(self, me: Endpoint, token: int, join: JoinRestricted) -> None:
+        group, stay = join.group, (me, join.group)
+        if me not in self._agent.endpoints:
+            raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
+        self._agent.check_may_apply(group)
+        authority = authority_of(group.name)
+        if authority is None:
+            raise BadInput(f"{group} is no restricted name", fix="join it without a credential")
+        if len(join.credential) > CREDENTIAL_BYTES_MAX:
+            raise TooLarge(
+                f"a credential of {len(join.credential)} bytes", fix=f"at most {CREDENTIAL_BYTES_MAX}"
+            )
+        if stay in self.applying:
+            raise Refused(f"{me} is joining {group} already", fix="wait for the answer")
+        if len(self.applying) >= ASKED_MAX:
+            raise TooLarge(f"{ASKED_MAX} joins of {self.host} wait for authorities", fix="try again later")
+        self._ask(stay, join, token)
+
+    def _ask(self, stay: Stay, join: JoinRestricted, token: int | None) -> None:
+        self._asked += 1
+        nonce = blake2b(f"{stay[0]} {self._asked}".encode(), digest_size=16).digest()
+        self.applying[stay] = Applying(stay, join, nonce, token)
+        self._out.append(SetTimer(_timer("auth", stay), self._t_auth_s))
+        authority = authority_of(join.group.name)
+        question = Resolve(f"{AUTHORITIES}{authority}", ROOT, self._t_auth_s)
+        self._call(Asked(stay[0], self._own_token(stay), question))
+
+    def _found(self, stay: Stay, result: object) -> None:
+        """The members of the authority's group."""
+        applying = self.applying.get(stay)
+        if applying is None or applying.asked:
+            return
+        if not isinstance(result, Absolute):
+            why = result.what if isinstance(result, Denied) else "it cannot be found"
+            self._unavailable(applying, why)
+            return
+        found = [each.endpoint for each in result.members if each.endpoint != stay[0]]
+        if not found:
+            self._unavailable(applying, "none of its programs is there")
+            return
+        first = self._asked % len(found)  # in turn
+        asked = tuple([*found[first:], *found[:first]][:ASKED_AT_ONCE])
+        self.applying[stay] = replace(applying, asked=frozenset(asked))
+        letter = AuthorityAsked(applying.nonce, stay[1], stay[0], applying.join.credential)
+        data = msgspec.msgpack.encode(letter)
+        self._call(Asked(stay[0], self._own_token(None), SendTo(asked, data)))
+
+    def _heard(self, me: Endpoint, message: Message) -> bool:
+        """Is it the answer of an authority? Then it is not for the program."""
+        for stay, applying in self.applying.items():
+            if stay[0] == me and message.source in applying.asked:
+                answer = decode_answer(message.data)
+                if answer is not None and answer.nonce == applying.nonce:
+                    self._answered(applying, message.source, answer)
+                    return True
+        return False
+
+    def _answered(self, applying: Applying, source: Endpoint, answer: AuthorityAnswer) -> None:
+        me, group = applying.stay
+        authority = authority_of(group.name)
+        assert authority is not None, "only restricted names are asked for"
+        if not self.judge.is_answer(authority, answer, self._now):
+            self._out.append(AccessRefused(me, group, f"{source} does not speak for {authority}", self.host))
+            return
+        if not answer.proof:
+            self._refused(applying, f"{authority} says no: {answer.why or 'without a reason'}")
+            return
+        if why := self.judge.why_not(self._now, group, me, answer.proof):
+            self._out.append(AccessRefused(me, group, f"of {source}: {why}", self.host))
+            return
+        self._granted(applying, answer.proof)
+
+    # What becomes of it
+
+    def _granted(self, applying: Applying, proof: bytes) -> None:
+        me, group = stay = applying.stay
+        self._settled(stay)
+        clock_ms, until_ms = self.judge.clock_ms(self._now), self.judge.until_ms(group, me, proof)
+        self.judge.permits[stay] = proof
+        renew_ms = clock_ms + (until_ms - clock_ms) // 2
+        self.permitted[stay] = Permitted(applying.join, until_ms, renew_ms)
+        self._out.append(AccessGranted(me, group, until_ms))
+        self._out.append(SetTimer(_timer("due", stay), max(0.0, (renew_ms - clock_ms) / 1000)))
+        if applying.token is not None:
+            self._join(stay, applying.join, applying.token)
+            return
+        table = self._agent.groups.get(group)
+        if table is not None and me in table.members:
+            table.renew(me, ProofAttributes(proof))
+        if applying.join.led and self._is_member(stay):  # with the new proof in its entry
+            self._join(stay, applying.join, self._own_token(None))
+
+    def _join(self, stay: Stay, join: JoinRestricted, token: int) -> None:
+        me, group = stay
+        if join.led:
+            led = JoinLed(group, online=join.online, meta=join.meta, closed=join.closed)
+            self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, led)))
+            return
+        effects = self.stack.call(
+            self._now, self, AGENT, Asked(me, token, Join(group, join.online, False, join.meta))
+        )
+        table = self._agent.groups.get(group)
+        if table is not None and me in table.members:
+            self._out.append(MemberListed(me, group, table.members[me].stamp, join.online))
+        self._sift(effects)
+
+    def _refused(self, applying: Applying, why: str) -> None:
+        me, group = stay = applying.stay
+        self._settled(stay)
+        refusal = NotAuthorised(f"{me} may not be in {group}: {why}", fix="ask those who run the authority")
+        self._out.append(AccessRefused(me, group, why))
+        if applying.token is None:
+            self._expel(stay, refusal)
+        else:
+            self._out.append(Answer(applying.token, denied(refusal)))
+
+    def _unavailable(self, applying: Applying, why: str) -> None:
+        """A member whose proof could not be renewed stays until it ends, and we ask again."""
+        me, group = stay = applying.stay
+        self._settled(stay)
+        authority = authority_of(group.name)
+        self._out.append(AccessRefused(me, group, f"{authority}: {why}"))
+        if applying.token is not None:
+            refusal = AuthUnavailable(
+                f"{authority}, who decides about {group}, cannot be asked: {why}",
+                fix=f"see that a program is in {AUTHORITIES}{authority} and answers",
+            )
+            self._out.append(Answer(applying.token, denied(refusal)))
+
+    def _timed_out(self, stay: Stay) -> None:
+        applying = self.applying.get(stay)
+        if applying is None:
+            self._out.append(Ignored("TimerFired", "nothing waits for it"))
+        else:
+            self._unavailable(applying, f"no valid answer within {self._t_auth_s:g} s")
+
+    def _settled(self, stay: Stay) -> None:
+        del self.applying[stay]
+        self._out.append(CancelTimer(_timer("auth", stay)))
+
+    # Proofs that end
+
+    def _due(self, stay: Stay) -> None:
+        """Half of what was left of its life is over."""
+        permitted = self.permitted.get(stay)
+        if permitted is None:
+            self._out.append(Ignored("TimerFired", "nothing waits for it"))
+            return
+        left_ms = permitted.until_ms - self.judge.clock_ms(self._now)
+        if not self._is_member(stay):
+            self._forget(stay)
+        elif left_ms <= 0:
+            me, group = stay
+            ended = AuthUnavailable(f"the proof of {me} for {group} has ended", fix="join it again")
+            self._expel(stay, ended)
+        else:
+            self._out.append(SetTimer(_timer("due", stay), min(max(left_ms / 2, 500.0), left_ms) / 1000))
+            if stay not in self.applying:
+                self._ask(stay, permitted.join, None)
+
+    def _believed(self, new: tuple[Revocation, ...]) -> list[Effect]:
+        """By a program of ours: our server tells the world."""
+        if self._agent.up:
+            self._out.append(Send(self._server, RevocationsTold(new)))
+        return self._revoked()
+
+    def _revoked(self) -> list[Effect]:
+        for stay in sorted(self.permitted):
+            me, group = stay
+            if why := self.judge.why_not(self._now, group, me, self.judge.permits[stay]):
+                self._expel(stay, NotAuthorised(f"{me} may no longer be in {group}: {why}"))
+        return []
+
+    def _closed(self) -> None:
+        """Groups that were closed to this host while its programs were in them."""
+        for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
+            refusal = NotAllowed(f"{group} is not for programs of {self.host}", fix="choose another name")
+            for me in sorted(self._agent.groups[group].members):
+                self._call(Asked(me, self._own_token(None), Leave(group)))
+                self._out.append(MemberUnlisted(me, group, (self._agent.incarnation, self._agent.counter)))
+                self._out.append(AccessEnded(me, group, refusal.what))
+                self._out.append(Tell((me,), PutOut(group, denied(refusal))))
+
+    def _expel(self, stay: Stay, refusal: RostraError) -> None:
+        """Out of the group, and tell it why (S-012)."""
+        me, group = stay
+        permitted = self.permitted.get(stay)
+        was_member = permitted is not None and self._is_member(stay)
+        self._forget(stay)
+        if permitted is None or not was_member:
+            return
+        token = self._own_token(None)
+        if permitted.join.led:
+            self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, LeaveLed(group))))
+        else:
+            self._call(Asked(me, token, Leave(group)))
+            stamp = (self._agent.incarnation, self._agent.counter)
+            self._out.append(MemberUnlisted(me, group, stamp))
+        self._out.append(AccessEnded(me, group, refusal.what))
+        self._out.append(Tell((me,), PutOut(group, denied(refusal))))
+
+    def _forget(self, stay: Stay) -> None:
+        if stay in self.applying:
+            self._settled(stay)
+        if self.permitted.pop(stay, None) is not None:
+            self._out.append(CancelTimer(_timer("due", stay)))
+        self.judge.permits.pop(stay, None)
+
+    def _is_member(self, stay: Stay) -> bool:
+        me, group = stay
+        table = self._agent.groups.get(group)
+        if table is not None and me in table.members:
+            return True
+        led = self.stack[LED_AGENT].sets.get(group)
+        return led is not None and me in led.members
+
+    # What other services order
+
+    def _call(self, event: Event) -> None:
+        self._sift(self.stack.call(self._now, self, AGENT, event))
+
+    def _sift(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Answer and effect.token in self._own:
+                stay = self._own.pop(effect.token)
+                if stay is not None:
+                    self._found(stay, effect.result)
+            elif type(effect) is Tell and self._is_ours(effect):
+                pass
+            else:
+                self._out.append(effect)
+
+    def _is_ours(self, tell: Tell) -> bool:
+        notice = tell.notice
+        if type(notice) is Message:
+            return self._heard(tell.endpoints[0], notice)
+        if type(notice) is NotDelivered:
+            to = set(notice.destinations)
+            me = tell.endpoints[0]
+            return any(stay[0] == me and to <= each.asked for stay, each in self.applying.items())
+        return False
+
+    def _own_token(self, stay: Stay | None) -> int:
+        self._token -= 1
+        self._own[self._token] = stay
+        return self._token
+
+
+def _timer(what: str, stay: Stay) -> TimerKey:
+    me, group = stay
+    return ("access", what, me, group.name, group.scope)

@@ -1,0 +1,60 @@
+"""The installed authorities, and the bounds of what they sign."""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from rostra.errors import BadInput
+from rostra.names import PublicName, parse_group_name
+
+KEY_BYTES: Final = 32
+SIGNATURE_BYTES: Final = 64
+
+CHAIN_MAX: Final = 16
+"""Delegations between an installed authority and the one that signs."""
+
+CREDENTIAL_BYTES_MAX: Final = 1_024
+
+REVOCATIONS_MAX: Final = 1_024
+REVOCATIONS_OF_ROOT_MAX: Final = 256
+"""Of one installed authority and those below it: none can take the room of the others."""
+
+CLOSED_MAX: Final = 4_096
+"""Closed groups of one scope. Each is told to all servers and agents inside."""
+
+ALLOWED_MAX: Final = 64
+"""Domains and hosts in the list of one."""
+
+ASKED_MAX: Final = 256
+"""Joins of one host that wait for authorities."""
+
+ASKED_AT_ONCE: Final = 8
+"""Members of an authority's group that are asked about one join: one that is silent holds up nobody."""
+
+
+class AccessConfig(Struct, frozen=True, array_like=True):
+    """`authorities` are those of the world file, each with its public key. `t_auth_s` is how long an agent
+    waits for an authority. Raising it: a join of a name whose authority is away is refused later."""
+
+    authorities: tuple[
+        tuple[str, Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]], ...
+    ] = ()
+    t_auth_s: float = 5.0
+
+
+def check_authorities(names: list[str]) -> None:
+    """The name space is divided without overlap (S-013)."""
+    for name in names:
+        if not isinstance(parse_group_name(name), PublicName):
+            raise BadInput(f"authority {name!r} is no structured name", fix="write acme, or acme/hr")
+    for name in names:
+        for other in names:
+            if name != other and is_below(other, name):
+                raise BadInput(
+                    f"authority {name!r} is installed below {other!r}",
+                    fix=f"let {other!r} establish it: rostra authority delegate",
+                )
+
+
+def is_below(above: str, name: str) -> bool:
+    return name.startswith(f"{above}/")

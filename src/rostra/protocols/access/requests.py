@@ -1,0 +1,45 @@
+"""What programs ask their agent, or a server, about access.
+
+request          answer
+JoinRestricted   Done, Denied   NOT_AUTHORISED: the authority said no; AUTH_UNAVAILABLE: it did not answer
+JoinUnique       Done, Denied   NAME_IN_USE: it has members, or another is founding it
+Revoke           Done, Denied   to any agent or server: a revocation is believed for its signature
+"""
+
+from rostra.names import Domain, Group
+from rostra.protocols.relaxed.requests import Request
+
+
+class JoinRestricted(Request, frozen=True, tag=80):
+    """Join a group with a restricted name: its authority is asked, and shown the credential."""
+
+    group: Group
+    credential: bytes = b""
+    led: bool = False
+    online: bool = True
+    meta: bytes = b""
+    closed: bool = False  # of a led group: it hears sequences of members only
+
+
+class JoinUnique(Request, frozen=True, tag=82):
+    """Join a group that has no member, as its first and only founder (C-165)."""
+
+    group: Group
+    online: bool = True
+    meta: bytes = b""
+
+
+class CloseGroup(Request, frozen=True, tag=83):
+    """Administrative, to the server of the group's scope: it is for these domains and hosts alone (C-167).
+    The list cannot be changed."""
+
+    group: Group
+    allowed: tuple[Domain, ...]
+
+
+class ReopenGroup(Request, frozen=True, tag=84):
+    group: Group
+
+
+class Revoke(Request, frozen=True, tag=81):
+    revocation: bytes

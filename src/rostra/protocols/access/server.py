@@ -1,0 +1,181 @@
+"""The access service of a domain server: it keeps revocations of authorities and lists of closed groups.
+
+    Revoke, RevocationsTold ──▶ signed by one above? ──▶ Secure ──▶ every other neighbour
+    CloseGroup, ReopenGroup ──▶ is it our scope? ──▶ Secure ──▶ Done ──▶ ClosedTold to the children
+    ClosedTold ──▶ from the parent, and newer? ──▶ the children
+    LinkUp, LinkMoved ──▶ all that we have, to that neighbour
+
+Whether a member's record has a good proof is asked where records are relayed (`relaxed/domain.py`), of the
+same `Judge`.
+"""
+
+from typing import Final
+
+import msgspec
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Secure,
+    Send,
+)
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
+from rostra.names import Domain, Group, check_public, inside, make_group
+from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX
+from rostra.protocols.access.judge import Judge
+from rostra.protocols.access.messages import ClosedTold, RevocationsTold
+from rostra.protocols.access.proofs import Revocation
+from rostra.protocols.access.requests import CloseGroup, ReopenGroup, Revoke
+from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.gate import ClosedList
+from rostra.protocols.relaxed.neighbours import Relation
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Done, denied
+
+ACCESS_SERVER: Final = ServiceName["AccessServer"]("access server")
+
+REVOCATIONS: Final = "revocations"
+"""The key of all that we keep."""
+
+CLOSED_GROUPS: Final = "closed"
+"""The key of the closed groups of our scope."""
+
+_lists: Final = msgspec.msgpack.Decoder(tuple[tuple[str, tuple[Domain, ...]], ...])
+_decoder: Final = msgspec.msgpack.Decoder(tuple[Revocation, ...])
+
+
+class AccessServer(Service):
+    name = ACCESS_SERVER
+    takes = (Revoke, CloseGroup, ReopenGroup, RevocationsTold, ClosedTold, LinkUp, LinkMoved)
+
+    def __init__(self, domain: Domain, judge: Judge, registry: Registry) -> None:
+        self.domain = domain
+        self.judge = judge
+        self._records = registry.own
+        self._seen = -1  # the version of the records that were read
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        self.judge.begin(now)
+        self._load()
+        match event:
+            case Asked(_, token, Revoke(data)):
+                if why := self._records.no_room:
+                    refusal = StoreFailed(f"the revocation: {why}", fix="make room, and ask again")
+                    return [Answer(token, denied(refusal))]
+                return asked_to_revoke(self.judge, token, data, self._believed)
+            case Received(sender, RevocationsTold() as message):
+                if sender not in self.stack[SERVER].neighbours.up:
+                    return [Ignored("RevocationsTold", "sender is not connected")]
+                return told_of_revocations(self.judge, message, lambda new: self._believed(new, sender))
+            case Asked(_, token, CloseGroup() | ReopenGroup() as request):
+                try:
+                    return [*self._close(request), Answer(token, Done()), *self._tell_closed(self.domain)]
+                except (BadInput, Refused) as refusal:
+                    return [Answer(token, denied(refusal))]
+            case Received(sender, ClosedTold(closed)):
+                return self._closed_told(sender, closed)
+            case LinkUp(peer) | LinkMoved(peer):
+                told = [ClosedTold(self.judge.closed[scope]) for scope in sorted(self.judge.closed)]
+                is_child = self.stack[SERVER].neighbours.relation(peer) is Relation.CHILD
+                return [
+                    *all_revocations(self.judge, peer),
+                    *[Send(peer, each) for each in told if is_child],
+                ]
+        return []
+
+    def _believed(self, new: tuple[Revocation, ...], source: Domain | None = None) -> list[Effect]:
+        """On a full disk a neighbour's revocation counts all the same: that neighbour has it."""
+        others = sorted([peer for peer in self.stack[SERVER].neighbours.up if peer != source])
+        told = [Send(peer, RevocationsTold(new)) for peer in others]
+        if self._records.no_room:
+            return [Ignored("RevocationsTold", "no room to keep it"), *told]
+        kept = tuple([self.judge.revoked[key] for key in sorted(self.judge.revoked)])
+        record = self._records.put(REVOCATIONS, msgspec.msgpack.encode(kept))
+        self._seen = self._records.version
+        return [Secure(record), *told]
+
+    # Closed groups
+
+    def _close(self, request: CloseGroup | ReopenGroup) -> list[Effect]:
+        group = request.group
+        if group.scope != self.domain:
+            raise NotAllowed(
+                f"{group} belongs to the server of {group.scope}; this is the server of {self.domain}",
+                fix=f"ask the server of {group.scope}",
+            )
+        if self._records.no_room:
+            raise StoreFailed(f"{group}: {self._records.no_room}", fix="make room, and ask again")
+        known = self.judge.closed.get(self.domain, ClosedList(self.domain, 0))
+        groups = dict(known.groups)
+        if isinstance(request, ReopenGroup):
+            groups.pop(group.name, None)
+        else:
+            allowed = checked_list(group, request.allowed)
+            if groups.setdefault(group.name, allowed) != allowed:
+                raise NameTaken(
+                    f"{group} is closed, with another list", fix="open it first: lists do not change"
+                )
+        if len(groups) > CLOSED_MAX:
+            raise TooLarge(f"{CLOSED_MAX} groups of {self.domain} are closed", fix="open some")
+        if tuple(sorted(groups.items())) == known.groups:
+            record = self._records.get(CLOSED_GROUPS)
+            return [] if record is None else [Secure(record)]
+        listed = tuple(sorted(groups.items()))
+        record = self._records.put(CLOSED_GROUPS, msgspec.msgpack.encode(listed))
+        self._seen = self._records.version
+        self.judge.learn(ClosedList(self.domain, record.version, listed))
+        return [Secure(record)]
+
+    def _tell_closed(self, scope: Domain) -> list[Effect]:
+        if scope not in self.judge.closed:
+            return []
+        told = ClosedTold(self.judge.closed[scope])
+        return [Send(child, told) for child in self.stack[SERVER].neighbours.children]
+
+    def _closed_told(self, sender: Domain, closed: ClosedList) -> list[Effect]:
+        is_parent = sender == self.stack[SERVER].neighbours.parent
+        if not is_parent or closed.scope == self.domain or not inside(closed.scope, self.domain):
+            return [Ignored("ClosedTold", "out of scope")]
+        if not self.judge.learn(closed):
+            return [Ignored("ClosedTold", "older version")]
+        return self._tell_closed(closed.scope)
+
+    def _load(self) -> None:
+        """A leader whom our replica follows changes the records too. What cannot be read was never kept."""
+        if self._seen == self._records.version:
+            return
+        self._seen = self._records.version
+        record = self._records.get(REVOCATIONS)
+        try:
+            kept = _decoder.decode(record.data) if record is not None and record.data is not None else ()
+        except UNDECODABLE:
+            return
+        for revocation in kept:
+            self.judge.revoke(revocation)
+        listed = self._records.get(CLOSED_GROUPS)
+        try:
+            groups = _lists.decode(listed.data) if listed is not None and listed.data is not None else ()
+        except UNDECODABLE:
+            return
+        if listed is not None:
+            self.judge.learn(ClosedList(self.domain, listed.version, groups))
+
+
+def checked_list(group: Group, allowed: tuple[Domain, ...]) -> tuple[Domain, ...]:
+    make_group(group.name, group.scope)
+    check_public(group.name)
+    if not 1 <= len(allowed) <= ALLOWED_MAX:
+        raise BadInput(f"a list of {len(allowed)} domains and hosts", fix=f"name 1 to {ALLOWED_MAX}")
+    for path in allowed:
+        if not inside(group.scope, path):
+            raise BadInput(f"{path} is outside {group.scope}", fix="name domains and hosts of the scope")
+    return tuple(sorted(set(allowed)))

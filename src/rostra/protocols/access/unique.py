@@ -1,0 +1,210 @@
+"""Unique names: one endpoint in the whole scope founds a group, and every other attempt is refused.
+
+    JoinUnique ──▶ claim rostra/unique/<name>, of a kind that names us ──▶ Resolve: nobody? ──▶ Join
+                        │ another's stands                                   │ somebody
+                        └──────────────▶ NAME_IN_USE ◀── release ◀───────────┘
+    the founder left ──▶ release        its claim was lost while its host was away ──▶ it leaves (PutOut)
+
+The claim is the lock of C-165, and the server of the scope, with its replicas, is where two locks meet: the
+first counts. It is held for as long as the founder is in the group. Locks count against the claims of a host,
+so that names cannot be locked by asking.
+
+Where we differ from the paper, and why: it sends the lock to every agent in the scope and counts votes, so
+two parts of a partition may both succeed. Here the part without the server of the scope is refused. Only a
+host that was given up, and comes back after another founded the group, can meet a second founder: its own
+leaves. A plain join that comes meanwhile counts as a later one, which C-165 allows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Tell
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import AlreadyMember, BadInput, NameInUse, NotAllowed, Refused, RostraError, Unreachable
+from rostra.groups.kinds import DeliveryKind, GroupKind
+from rostra.names import Endpoint, Group
+from rostra.protocols.access.events import MemberListed, MemberUnlisted
+from rostra.protocols.access.requests import JoinUnique
+from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.requests import Absolute, Denied, Join, Leave, PutOut, Resolve, denied
+
+UNIQUE_AGENT: Final = ServiceName["UniqueAgent"]("access unique")
+
+LOCKS: Final = "rostra/unique/"
+"""The names of locks; those that begin with ``rostra/`` are the system's."""
+
+RESOLVE_S: Final = 10.0
+"""How long the servers may take to say who is in the group."""
+
+FIRST_TOKEN: Final = -(1 << 59)
+"""Our own questions to other services have tokens below this, and above those of authorities."""
+
+Founding = tuple[Endpoint, Group]
+
+
+class Founder(Struct, frozen=True):
+    """`token` is the question of a program that waits; none: it is in."""
+
+    join: JoinUnique
+    token: int | None
+
+
+class UniqueAgent(Service):
+    name = UNIQUE_AGENT
+    takes = (JoinUnique,)
+
+    def __init__(self) -> None:
+        self.founders: dict[Founding, Founder] = {}
+        self._own: dict[int, Callable[[object], None]] = {}
+        self._token = FIRST_TOKEN
+        self._now: Instant = 0.0
+        self._out: list[Effect] = []
+
+    @property
+    def _agent(self) -> LocalServer:
+        return self.stack[AGENT]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        self._now, self._out = now, []
+        match event:
+            case Asked(me, token, JoinUnique() as join):
+                try:
+                    self._found(me, token, join)
+                except (BadInput, Refused, Unreachable) as refusal:
+                    self._out.append(Answer(token, denied(refusal)))
+        return self._end()
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        if not self.founders:
+            return effects
+        self._now, self._out = now, []
+        self._sift(effects)
+        return self._end()
+
+    def _end(self) -> list[Effect]:
+        for founding, founder in sorted(self.founders.items()):
+            if founder.token is None and not self._is_in(founding):  # it left, or is gone
+                del self.founders[founding]
+                self._unlock(founding)
+        out, self._out = self._out, []
+        return out
+
+    # Founding
+
+    def _found(self, me: Endpoint, token: int, join: JoinUnique) -> None:
+        group, founding = join.group, (me, join.group)
+        if me not in self._agent.endpoints:
+            raise BadInput(f"no endpoint {me} is open here", fix="open it first")
+        self._agent.check_may_join(group)
+        if group in self._agent.endpoints[me].groups or founding in self.founders:
+            raise AlreadyMember(f"{me} is in {group} already, or joins it", fix="leave first")
+        self.founders[founding] = Founder(join, token)
+        kind = GroupKind(delivery=DeliveryKind.ATOMIC, within=me)
+        lock = Join(lock_of(group), online=False, group_kind=kind)
+        claim = JoinClaimed(me, self._ask(lambda result: self._locked(founding, result)), lock)
+        self._sift(self.stack.call(self._now, self, CLAIM_AGENT, claim))
+
+    def _locked(self, founding: Founding, result: object) -> None:
+        me, group = founding
+        if founding not in self.founders or me not in self._agent.endpoints:
+            self._give_up(founding, None)
+        elif isinstance(result, Denied):
+            is_taken = result.code == NotAllowed.code
+            taken = NameInUse(f"{group} has a founder", fix="choose another name, or join it plainly")
+            self._give_up(founding, denied(taken) if is_taken else result, locked=False)
+        else:
+            token = self._ask(lambda found: self._listed(founding, found))
+            self._call(Asked(me, token, Resolve(group.name, group.scope, RESOLVE_S)))
+
+    def _listed(self, founding: Founding, result: object) -> None:
+        me, group = founding
+        founder = self.founders.get(founding)
+        if founder is None or founder.token is None or me not in self._agent.endpoints:
+            self._give_up(founding, None)
+        elif not isinstance(result, Absolute):
+            self._give_up(founding, result if isinstance(result, Denied) else None)
+        elif result.isolated:
+            cut_off = Unreachable(f"who is in {group} is not known: this host is cut off", fix="ask again")
+            self._give_up(founding, denied(cut_off))
+        elif result.members:
+            taken = NameInUse(
+                f"{group} has {len(result.members)} members", fix="choose another name, or join it plainly"
+            )
+            self._give_up(founding, denied(taken))
+        else:
+            join = founder.join
+            effects = self.stack.call(
+                self._now, self, AGENT, Asked(me, founder.token, Join(group, join.online, False, join.meta))
+            )
+            self.founders[founding] = Founder(join, None)
+            table = self._agent.groups.get(group)
+            if table is not None and me in table.members:
+                self._out.append(MemberListed(me, group, table.members[me].stamp, join.online))
+            self._sift(effects)
+
+    def _give_up(self, founding: Founding, refusal: Denied | None, *, locked: bool = True) -> None:
+        founder = self.founders.pop(founding, None)
+        if locked:
+            self._unlock(founding)
+        if founder is not None and founder.token is not None and refusal is not None:
+            self._out.append(Answer(founder.token, refusal))
+
+    def _unlock(self, founding: Founding) -> None:
+        me, group = founding
+        lock = lock_of(group)
+        if me in self._agent.endpoints and lock in self._agent.endpoints[me].groups:
+            self._call(Asked(me, self._ask(lambda _: None), Leave(lock)))
+
+    def _lost(self, founding: Founding, refusal: RostraError) -> None:
+        """Another founded it while our host was away."""
+        me, group = founding
+        founder = self.founders.pop(founding)
+        if founder.token is not None:
+            self._out.append(Answer(founder.token, denied(refusal)))
+            return
+        if self._is_in(founding):
+            self._call(Asked(me, self._ask(lambda _: None), Leave(group)))
+            self._out.append(MemberUnlisted(me, group, (self._agent.incarnation, self._agent.counter)))
+        self._out.append(Tell((me,), PutOut(group, denied(refusal))))
+
+    def _is_in(self, founding: Founding) -> bool:
+        me, group = founding
+        table = self._agent.groups.get(group)
+        return table is not None and me in table.members
+
+    # What other services order
+
+    def _call(self, event: Event) -> None:
+        self._sift(self.stack.call(self._now, self, AGENT, event))
+
+    def _sift(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Answer and effect.token in self._own:
+                self._own.pop(effect.token)(effect.result)
+            elif type(effect) is Tell and type(effect.notice) is PutOut and is_lock(effect.notice.group):
+                [me], group = effect.endpoints, named_by(effect.notice.group)
+                if (me, group) in self.founders:
+                    refusal = NameInUse(f"{group} has another founder by now", fix="join it plainly")
+                    self._lost((me, group), refusal)
+            else:
+                self._out.append(effect)
+
+    def _ask(self, hear: Callable[[object], None]) -> int:
+        self._token -= 1
+        self._own[self._token] = hear
+        return self._token
+
+
+def lock_of(group: Group) -> Group:
+    return Group(f"{LOCKS}{group.name}", group.scope)
+
+
+def is_lock(group: Group) -> bool:
+    return group.name.startswith(LOCKS)
+
+
+def named_by(lock: Group) -> Group:
+    return Group(lock.name.removeprefix(LOCKS), lock.scope)

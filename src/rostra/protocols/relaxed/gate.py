@@ -1,0 +1,132 @@
+"""The gate that members' records pass: may this endpoint be in this group?
+
+    Join of our own program ──▶ Gate.permits ──┐
+    EndpointsJoined, ResolveReply ──▶ screened ─┴──▶ yes · AccessRefused: who, where, why, from whom
+
+**Closed groups** (C-167) are for the domains and hosts of a list. The server of the scope keeps it, and tells
+all servers and agents below. Agents let nobody else join, and show nobody else who is in it; servers take no
+record and no interest from elsewhere, and answer as if the group were not there.
+
+Every agent and server asks (S-012): an agent that adds members without a proof adds them for nobody. This
+gate knows public names only; `protocols/access` has the one that knows authorities.
+"""
+
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rostra.core.effects import Effect, Instant, Observation
+from rostra.errors import NotAllowed
+from rostra.groups.attributes import ProofAttributes
+from rostra.groups.members import Member, Members
+from rostra.names import Domain, Endpoint, Group, inside
+from rostra.names.checks import Natural
+from rostra.names.groups import GroupText
+from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
+
+
+class AccessRefused(Observation, frozen=True):
+    """An endpoint may not join; or, if `source` is another node, a record of it was not believed."""
+
+    endpoint: Endpoint
+    group: Group
+    why: str
+    source: Domain | None = None
+
+
+CLOSED: Final = "the group is closed"
+
+
+class ClosedList(Struct, frozen=True, array_like=True):
+    """The closed groups of one scope, each with the domains and hosts that it is for."""
+
+    scope: Domain
+    version: Natural
+    groups: tuple[tuple[GroupText, tuple[Domain, ...]], ...] = ()
+
+    def paths_of(self, name: str) -> tuple[Domain, ...] | None:
+        return next((paths for each, paths in self.groups if each == name), None)
+
+
+class Gate:
+    def __init__(self) -> None:
+        self.permits: dict[tuple[Endpoint, Group], bytes] = {}  # of this agent's endpoints: their proofs
+        self.closed: dict[Domain, ClosedList] = {}  # by scope
+        self.host: Domain | None = None  # of an agent: the reader
+
+    def learn(self, closed: ClosedList) -> bool:
+        """The closed groups of a scope, if that is newer than what we know."""
+        known = self.closed.get(closed.scope)
+        if known is not None and closed.version <= known.version:
+            return False
+        self.closed[closed.scope] = closed
+        return True
+
+    def allowed_in(self, group: Group) -> tuple[Domain, ...] | None:
+        """Those whom a closed group is for; None if it is for all."""
+        closed = self.closed.get(group.scope) if self.closed else None
+        return None if closed is None else closed.paths_of(group.name)
+
+    def is_closed_to(self, group: Group, address: str) -> bool:
+        """May this endpoint or host neither be in the group nor know of it?"""
+        allowed = self.allowed_in(group)
+        return allowed is not None and not any(inside(path, address) for path in allowed)
+
+    def check_open(self, group: Group, host: Domain) -> None:
+        if self.is_closed_to(group, host):
+            raise NotAllowed(f"{group} is not for programs of {host}", fix="choose another name")
+
+    def is_closed_below(self, group: Group, domain: Domain) -> bool:
+        """The same for all of a domain."""
+        allowed = self.allowed_in(group)
+        return allowed is not None and not any(
+            inside(path, domain) or inside(domain, path) for path in allowed
+        )
+
+    def begin(self, now: Instant) -> None:
+        """Time goes on from here."""
+
+    def restart(self, incarnation: int) -> None:
+        """A replica leads from now on: its term begins with the clock, as incarnations do."""
+
+    def why_not(self, now: Instant, group: Group, endpoint: Endpoint, proof: bytes) -> str:
+        """Why this endpoint may not be in this group; empty if it may."""
+        if self.is_closed_to(group, endpoint):
+            return CLOSED
+        return "no authority is installed" if "!" in group.name else ""
+
+    def screen(self, now: Instant, group: Group, members: Members) -> Members:
+        """Those that may be in the group: the very same tuple if all may, as they nearly always do."""
+        if "!" not in group.name and self.allowed_in(group) is None:
+            return members
+        if self.host is not None and self.is_closed_to(group, self.host):
+            return ()
+        good = tuple(
+            [each for each in members if not self.why_not(now, group, each.endpoint, proof_of(each))]
+        )
+        return members if len(good) == len(members) else good
+
+
+def proof_of(member: Member) -> bytes:
+    attributes = member.attributes
+    return attributes.proof if type(attributes) is ProofAttributes else b""
+
+
+def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:
+    """The same message, with those members that may be in its group; what was left out is shown."""
+    kind = type(message)
+    if (kind is not EndpointsJoined and kind is not ResolveReply) or (
+        "!" not in message.group.name and not gate.closed
+    ):
+        return message
+    group, members = message.group, message.members
+    good = gate.screen(now, group, members)
+    if good is members:
+        return message
+    kept = {each.endpoint for each in good}
+    for each in members:
+        if each.endpoint not in kept:
+            why = gate.why_not(now, group, each.endpoint, proof_of(each)) or CLOSED
+            out.append(AccessRefused(each.endpoint, group, why, sender))
+    return replace(message, members=good)

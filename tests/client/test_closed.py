@@ -1,0 +1,126 @@
+"""Closed groups are for the hosts of a list; for others they are not there (C-167, C-168). Virtual time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import rostra
+from rostra.core.effects import Asked, Ignored, LinkUp, Received, Send
+from rostra.errors import BadInput, NameTaken, NotAllowed
+from rostra.groups.members import Cause, Member
+from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.protocols.access.requests import CloseGroup, ReopenGroup
+from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.gate import CLOSED, AccessRefused
+from rostra.protocols.relaxed.messages import (
+    EndpointsJoined,
+    Interest,
+    InterestChanged,
+    MessageId,
+    ResolveReply,
+    ResolveRequest,
+)
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Done
+from rostra.stacks import NodePlan, make_stack
+from rostra.testing import World, Worlds
+
+VAULT = Group("vault", ROOT)
+H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
+
+
+@pytest.fixture
+def world(rostra_world: Worlds) -> World:
+    return rostra_world({"eu.paris": 2, "us.boston": 1})
+
+
+def closing(world: World, group: Group, *allowed: str) -> Any:
+    """As an administrator of the server of the scope would."""
+    return world.sim.administer(group.scope, CloseGroup(group, tuple(map(Domain, allowed)))).result
+
+
+async def endpoints(me: rostra.Me) -> list[str]:
+    return list((await me.resolve("vault", fresh=True)).endpoints)
+
+
+@pytest.mark.spec("C-167", "C-168")
+async def test_for_strangers_a_closed_group_is_not_there(world: World) -> None:
+    async with (
+        rostra.connect(H1) as ann,
+        rostra.connect(H2) as eve,
+        rostra.connect(FAR) as bob,
+        eve.watch("vault") as watch,
+        eve.join("vault") as early,
+    ):
+        assert closing(world, VAULT, H1, "us") == Done()
+        assert closing(world, VAULT, "us", H1) == Done()  # the same list
+        assert closing(world, VAULT, H2).code == NameTaken.code  # C-168: no two lists
+        assert closing(world, VAULT).code == BadInput.code
+        assert closing(world, Group("vault", Domain("eu")), "us").code in (BadInput.code, NotAllowed.code)
+        await world.settled()
+        with pytest.raises(NotAllowed, match="not for programs of"):
+            async for _ in early:
+                pass
+        async with ann.join("vault"), bob.join("vault"):
+            await world.settled()
+            assert await endpoints(ann) == [ann.endpoint, bob.endpoint]
+            with pytest.raises(NotAllowed):
+                await eve.join("vault")
+            with pytest.raises(NotAllowed):
+                await eve.join("vault", membership="led")
+            assert await endpoints(eve) == [] == list((await eve.resolve("nowhere")).endpoints)
+            await watch.ready()
+            assert watch.members == ()
+        assert world.sim.administer(VAULT.scope, ReopenGroup(VAULT)).result == Done()
+        await world.settled()
+        async with eve.join("vault"):
+            assert await endpoints(ann) == [eve.endpoint]
+
+
+@pytest.mark.spec("C-167")
+async def test_a_list_outlives_a_restart_of_the_scopes_server(world: World) -> None:
+    async with rostra.connect(H2) as eve:
+        assert closing(world, VAULT, H1) == Done()
+        world.crash("world")
+        await asyncio.sleep(30.0)
+        world.restart("world")
+        world.crash("eu.paris")
+        await asyncio.sleep(30.0)
+        world.restart("eu.paris")
+        await world.settled()
+        with pytest.raises(NotAllowed):
+            await eve.join("vault")
+
+
+@pytest.mark.spec("C-167")
+def test_a_server_believes_no_stranger_who_says_that_it_is_in() -> None:
+    """A compromised agent gets neither in nor a list, whatever it sends."""
+    vault, h1, h2 = Group("vault", Domain("eu")), Domain("eu.h1"), Domain("eu.h2")
+    plan = NodePlan("w", Domain("eu"), False, True, 1_000, LinkConfig.lan(), RelaxedConfig())
+    server = make_stack(plan, Registry())
+    for host in (h1, h2):
+        server.step(0.0, LinkUp(host, 1))
+    server.step(0.0, Asked(Endpoint(""), 1, CloseGroup(vault, (h1,))))
+
+    def heard(host: Domain, message: object) -> list[object]:
+        return list(server.step(0.0, Received(host, message)))
+
+    ann, eve = Member(Endpoint("eu.h1/ann#1"), (1, 1)), Member(Endpoint("eu.h2/eve#1"), (1, 1))
+    heard(h1, InterestChanged(MessageId(h1, 1, 1), vault, Interest.ALL))
+    assert heard(h2, InterestChanged(MessageId(h2, 1, 1), vault, Interest.ALL)) == [
+        Ignored("InterestChanged", CLOSED)
+    ]
+    forged = EndpointsJoined(MessageId(h2, 1, 2), vault, (eve,), Cause.JOIN)
+    assert heard(h2, forged) == [
+        AccessRefused(eve.endpoint, vault, CLOSED, h2),
+        Ignored("EndpointsJoined", CLOSED),
+    ]
+    asked = ResolveRequest(MessageId(h2, 1, 3), vault)
+    assert heard(h2, asked) == [
+        Ignored("ResolveRequest", CLOSED),
+        Send(h2, ResolveReply(asked.id, vault, (), Interest.NONE)),
+    ]
+    joined = EndpointsJoined(MessageId(h1, 1, 2), vault, (ann,), Cause.JOIN)
+    assert not [each for each in heard(h1, joined) if isinstance(each, Send) and each.to == h2]

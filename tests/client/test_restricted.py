@@ -1,0 +1,167 @@
+"""Groups with restricted names: an authority decides who may join, and for how long. Virtual time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+import rostra
+from rostra.client.authority import (
+    Authority,
+    AuthorityAsked,
+    KeyFile,
+    encode_revocation,
+    establish,
+    make_key,
+    revoke,
+)
+from rostra.errors import AuthUnavailable, BadInput, NameTaken, NotAuthorised
+from rostra.sim.processes import WORLD_NAME
+from rostra.testing import World, Worlds
+
+H1, H2, FAR, CENTRE = "eu.paris.h1", "eu.paris.h2", "us.boston.h1", "us.boston.h2"
+SESAME = b"open sesame"
+LONG_MS = 2**50
+
+ROOT_KEY = make_key("acme", WORLD_NAME)
+KINDS = ["relaxed", "led"]
+
+
+@pytest.fixture
+def world(rostra_world: Worlds) -> World:
+    return rostra_world({"eu.paris": 2, "us.boston": 2}, authorities={"acme": ROOT_KEY.signer.key})
+
+
+def decide(asked: AuthorityAsked) -> str:
+    return "" if asked.credential == SESAME else "wrong word"
+
+
+@contextlib.asynccontextmanager
+async def authority(world: World, key: KeyFile, lifetime_s: float = 600.0) -> AsyncIterator[None]:
+    async with rostra.connect(CENTRE, name=f"authority-{key.name.count('/')}") as me:
+        serving = Authority(
+            me, key, decide, lifetime_s=lifetime_s, clock=lambda: 1_000 + round(world.now * 1_000)
+        )
+        task = asyncio.create_task(serving.serve())
+        try:
+            await asyncio.sleep(5.0)
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def listed(me: rostra.Me, group: str) -> list[str]:
+    return [each.partition("#")[0] for each in (await me.resolve(group, fresh=True)).endpoints]
+
+
+@pytest.mark.spec("S-011", "S-012", "S-015", "XS-18")
+@pytest.mark.parametrize("membership", KINDS)
+async def test_only_those_whom_the_authority_lets_in_are_in(world: World, membership: str) -> None:
+    how = {"membership": membership}
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        rostra.connect(H2, name="eve") as eve,
+        ann.join("acme!payroll", credential=SESAME, **how),
+        bob.join("acme!payroll", credential=SESAME, **how),
+    ):
+        for wrong in (b"", b"sesame"):
+            with pytest.raises(NotAuthorised, match="wrong word"):
+                await eve.join("acme!payroll", credential=wrong, **how)
+        await asyncio.sleep(5.0)
+        # Asking and watching are open to all.
+        assert await listed(eve, "acme!payroll") == [f"{H1}/ann", f"{FAR}/bob"]
+        async with eve.watch("acme!payroll") as watch:
+            await watch.ready()
+            assert len(watch.members) == 2
+
+
+@pytest.mark.spec("S-012", "XS-18")
+@pytest.mark.parametrize("membership", KINDS)
+async def test_while_its_authority_is_away_nobody_new_gets_in(world: World, membership: str) -> None:
+    async with rostra.connect(H1, name="ann") as ann:
+        with pytest.raises(AuthUnavailable, match="none of its programs is there") as refused:
+            await ann.join("acme!payroll", credential=SESAME, membership=membership)
+        assert refused.value.retriable
+        async with rostra.connect(FAR) as silent, silent.join("authority/acme"):
+            began = world.now
+            with pytest.raises(AuthUnavailable, match="no valid answer within 5 s"):
+                await ann.join("acme!payroll", credential=SESAME, membership=membership)
+            assert 4.0 < world.now - began < 7.0
+        assert await listed(ann, "acme!payroll") == []
+
+
+@pytest.mark.spec("S-012")
+@pytest.mark.parametrize("membership", KINDS)
+async def test_a_proof_is_renewed_and_when_it_ends_the_member_has_to_leave(
+    world: World, membership: str
+) -> None:
+    async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR) as eve:
+        async with authority(world, ROOT_KEY, lifetime_s=60.0):
+            group = await ann.join("acme!payroll", credential=SESAME, membership=membership)
+            await asyncio.sleep(200.0)
+            assert await listed(eve, "acme!payroll") == [f"{H1}/ann"]
+        await asyncio.sleep(25.0)  # away for less than half of a life: no harm
+        assert await listed(eve, "acme!payroll") == [f"{H1}/ann"]
+        await asyncio.sleep(60.0)
+        assert await listed(eve, "acme!payroll") == []
+        with pytest.raises(AuthUnavailable, match="has ended"):
+            async for _ in group:
+                pass
+
+
+@pytest.mark.spec("S-013", "S-014", "XS-18")
+@pytest.mark.parametrize("membership", KINDS)
+async def test_revoking_the_middle_authority_revokes_those_below_it(world: World, membership: str) -> None:
+    top, middle = establish(ROOT_KEY, "hr", LONG_MS)
+    middle, lowest = establish(middle, "fr", LONG_MS)
+    with pytest.raises(NameTaken, match="established acme/hr already"):
+        establish(top, "hr", LONG_MS)
+    async with (
+        authority(world, lowest),
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        bob.join("acme!payroll", credential=SESAME, membership=membership) as above,
+    ):
+        below = await ann.join("acme/hr/fr!payroll", credential=SESAME, membership=membership)
+        assert await listed(bob, "acme/hr/fr!payroll") == [f"{H1}/ann"]
+
+        top, revocation = revoke(top, "acme/hr")
+        async with rostra.connect_admin(CENTRE) as admin:
+            await admin.revoke(encode_revocation(revocation))
+        await asyncio.sleep(5.0)
+
+        with pytest.raises(NotAuthorised, match="authority was revoked"):
+            async for _ in below:
+                pass
+        assert await listed(bob, "acme/hr/fr!payroll") == []
+        with pytest.raises(AuthUnavailable, match="no valid answer"):
+            await ann.join("acme/hr/fr!payroll", credential=SESAME, membership=membership)
+        assert [each.endpoint for each in above.members] == [bob.endpoint]
+    establish(top, "hr", LONG_MS)  # the name is free again
+
+
+async def test_a_revocation_counts_for_its_signature_alone(world: World) -> None:
+    top, middle = establish(ROOT_KEY, "hr", LONG_MS)
+    stranger = establish(make_key("acme", WORLD_NAME), "hr", LONG_MS)[0]
+    forged = stranger.signer.revocation(WORLD_NAME, "acme/hr", middle.signer.key)
+    upward = middle.signer.revocation(WORLD_NAME, "acme", top.signer.key)
+    other_world = top.signer.revocation("another", "acme/hr", middle.signer.key)
+    async with rostra.connect_admin(H1) as admin:
+        for wrong in (forged, upward, other_world):
+            with pytest.raises(NotAuthorised, match="not believed"):
+                await admin.revoke(encode_revocation(wrong))
+        with pytest.raises(NotAuthorised, match="cannot be read"):
+            await admin.revoke(b"\xc1")
+        await admin.revoke(encode_revocation(revoke(top, "acme/hr")[1]))
+        await admin.revoke(encode_revocation(revoke(top, "acme/hr")[1]))  # again: as good
+
+
+async def test_a_key_of_another_world_is_refused_before_it_serves(world: World) -> None:
+    async with rostra.connect(H1) as me:
+        with pytest.raises(BadInput, match="for the world 'other'"):
+            Authority(me, make_key("acme", "other"), decide)
