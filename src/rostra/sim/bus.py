@@ -49,7 +49,7 @@ from rostra.protocols.atomic.frames import (
     ResponseFrame,
     StationId,
 )
-from rostra.protocols.atomic.gates import Gate
+from rostra.protocols.atomic.gates import AmpGate
 from rostra.sim.agenda import Agenda
 
 GROUP: Final = Group("ledger", Domain(""))
@@ -168,7 +168,7 @@ class AmpWorld:
         self.config = config
         self.medium = medium
         self.group = group
-        self.gates: dict[StationId, Gate] = {}
+        self.gates: dict[StationId, AmpGate] = {}
         self.logs: dict[StationId, AmpLog] = {}
         self.sent: list[SentFrame] = []
         self.ended: dict[tuple[StationId, int], tuple[float, RunEnded]] = {}
@@ -192,7 +192,7 @@ class AmpWorld:
     def add(self, host: str, life: int = 1, exists: bool | None = None) -> StationId:
         """A new station, which opens its gate."""
         who = StationId(Domain(host), life)
-        self.gates[who] = Gate(self.config, who, self.group)
+        self.gates[who] = AmpGate(self.config, who, self.group)
         self.logs[who] = AmpLog()
         self._do(who, GateAsked(exists))
         return who
@@ -227,7 +227,7 @@ class AmpWorld:
         """The same host in a new life, which has no gate open and knows nothing."""
         self.gates.pop(who, None)
         again = StationId(who.host, who.life + 1)
-        self.gates[again] = Gate(self.config, again, self.group)
+        self.gates[again] = AmpGate(self.config, again, self.group)
         self.logs[again] = AmpLog()
         return again
 

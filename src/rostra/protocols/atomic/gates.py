@@ -358,7 +358,7 @@ def _on_timer(turn: GateTurn, timer: tuple[str | int, ...]) -> None:
                 turn.timer(turn.config.beacon_s, "beacon")
 
 
-class Gate:
+class AmpGate:
     """A gate that keeps its state, for drivers."""
 
     def __init__(self, config: AmpConfig, me: StationId, group: Group) -> None:
@@ -376,10 +376,10 @@ class AmpStation:
     def __init__(self, config: AmpConfig, me: StationId) -> None:
         self.config = config
         self.me = me
-        self._gates: dict[Group, Gate] = {}
+        self._gates: dict[Group, AmpGate] = {}
 
     @property
-    def gates(self) -> Mapping[Group, Gate]:
+    def gates(self) -> Mapping[Group, AmpGate]:
         return self._gates
 
     def step(self, now: Instant, event: Event, group: Group | None = None) -> Effects:
@@ -391,7 +391,7 @@ class AmpStation:
                 group = Group(str(timer[1]), Domain(str(timer[2])))
                 event = TimerFired((timer[0], *timer[3:]))
             case GateAsked() if group is not None and group not in self._gates:
-                self._gates[group] = Gate(self.config, self.me, group)
+                self._gates[group] = AmpGate(self.config, self.me, group)
         gate = self._gates.get(group) if group is not None else None
         if gate is None or group is None:
             return [Ignored(type(event).__name__, "no such gate")]
