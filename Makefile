@@ -79,6 +79,7 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore registrar --set leaves=1 $(ARGS)
 	@$(BIN)/rostra sim explore registrar --set believes=3 --set fires=0 $(ARGS)
 	@$(BIN)/rostra sim explore move --set restarts=1 $(ARGS)
+	@$(BIN)/rostra sim explore monitor $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)
@@ -141,7 +142,9 @@ watchers: $(READY)  ## ten thousand programs that watch through one agent (ARGS=
 congress-report: $(READY)  ## the paper's claims, measured in the simulator: report/congress.html
 	@$(BIN)/python -m benchmarks.congress_report $(ARGS)
 
-.PHONY: live-views
+atomic-report: $(READY)  ## the figures of AMp, formula against count, on the bus and on the network: report/atomic.md
+	@$(BIN)/python -m benchmarks.atomic_report $(ARGS)
+
 live-views: $(READY)  ## real processes that stand still for as long as a bound, cut one way, restart: never two living sides, ROUNDS=40 (ARGS="--seed 7")
 	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) $(ARGS)
 

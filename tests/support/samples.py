@@ -457,6 +457,8 @@ SPEECH: list[Any] = [
     hub.HubFetch(VIEW_KEY, 811),
 ]
 
+from support.amp_samples import AMP_FRAMES  # noqa: E402
+
 BY_TABLE: dict[str, list[Any]] = {
     "packet": PACKETS,
     "message": MESSAGES,
@@ -465,7 +467,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "speech": SPEECH,
+    "speech": [*SPEECH, *AMP_FRAMES],
     "attributes": [
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),

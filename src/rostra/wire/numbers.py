@@ -14,6 +14,7 @@ from rostra.protocols.access.messages import AnyAccessMessage
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
 from rostra.protocols.agreed.messages import AnySetMessage
+from rostra.protocols.atomic.frames import AnyAmpFrame
 from rostra.protocols.atomic.messages import CarriedFrame, HubSpeech
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
@@ -53,7 +54,7 @@ ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
 """Items of a group with delivery."""
 
-SPEECH: Final = _numbers(Speech | HubSpeech)
+SPEECH: Final = _numbers(Speech | HubSpeech | AnyAmpFrame)
 """What travels on the data channel of groups, in datagrams."""
 
 ATTRIBUTES: Final = _numbers(AnyAttributes)

@@ -17,6 +17,7 @@ from rostra.sim.explore.hub import HubBounds, HubModel
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
+from rostra.sim.explore.monitor import MonitorBounds, MonitorModel
 from rostra.sim.explore.move import MoveBounds, MoveModel
 from rostra.sim.explore.reform import ReformBounds, ReformModel
 from rostra.sim.explore.registrar import RegistrarBounds, RegistrarModel
@@ -32,6 +33,7 @@ MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
         (RegistrarModel, RegistrarBounds),
         (MoveModel, MoveBounds),
         (HubModel, HubBounds),
+        (MonitorModel, MonitorBounds),
     )
 }
 

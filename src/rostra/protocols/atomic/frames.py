@@ -1,0 +1,304 @@
+"""Frames of AMp: what stations of one group send each other to decide messages and views (A-012 to A-019).
+
+    emitter ── DataFrame ──▶ group        dissemination       receiver ── ResponseFrame ──▶ emitter
+    emitter ── DecisionFrame ──▶ group    accept or reject    receiver ── DecisionRequestFrame ──▶ emitter
+    monitor ── InvestigateFrame, NewViewFrame ──▶ group       emitter ── PendingFrame ──▶ receiver
+    opener  ── GetViewFrame, OpenGateFrame ──▶ group          closer ── CloseGateFrame ──▶ group
+
+Every frame begins with a `FrameControl`: group, station, numbers, view, attributes, suspension level. Numbers
+start at 1 in every life of a station and in every group (A-016).
+
+**Where we differ from the paper.** A data frame carries a run of messages, so that one undecided frame per
+emitter costs no throughput. Frames carry the view, positions, and the decision before (`previous`): a network
+without a common medium delivers late and in different orders. An address is no secret on IP, so a frame is
+sealed with a tag keyed by the group's token (A-010).
+"""
+
+import hmac
+from hashlib import blake2b, sha256
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct, msgpack
+
+from rostra.errors import UNDECODABLE
+from rostra.names import Domain, Group
+from rostra.names.checks import Natural, check_of
+
+STATIONS_MAX: Final = 64
+"""In one group: every response is counted one by one at the emitter."""
+
+ITEMS_MAX: Final = 1024
+TAG_BYTES: Final = 16
+
+ACK: Final = 1
+SUSPEND: Final = 2
+FLUSH: Final = 4
+WAIT: Final = 8
+RESUME: Final = 16
+ORDER: Final = 32
+AttributeBits = Annotated[int, Meta(ge=0, le=63)]
+
+ResponseKind = Literal[
+    "CAN_ACCEPT", "INACCESSIBLE", "SUSPENDED", "FLUSHING", "FAILURE_SEEN", "NOT_MEMBER", "NEWER"
+]
+
+
+class StationId(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """A station in one of its lives; after a restart it is another one (A-016)."""
+
+    host: Domain
+    life: Natural
+
+    def __str__(self) -> str:
+        return f"{self.host}#{self.life}"
+
+
+Stations = Annotated[tuple[StationId, ...], Meta(max_length=STATIONS_MAX)]
+
+
+class AmpViewId(Struct, frozen=True, order=True, array_like=True, gc=False):
+    number: Natural
+    by: StationId  # who proposed it: two parts of a group never use one id for two views
+
+
+class AmpView(Struct, frozen=True, array_like=True):
+    """Members in the order of rank: who is here longest is first."""
+
+    id: AmpViewId
+    members: Stations
+
+
+class DataId(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """One run of one emitter, in all its retransmissions (A-015)."""
+
+    sa: StationId
+    mdn: Natural
+
+
+class SuspensionLevel(Struct, frozen=True, order=True, array_like=True, gc=False):
+    """No two candidates have the same one (A-061)."""
+
+    counter: Natural
+    station: StationId
+
+
+class RunOutcome(Struct, frozen=True, array_like=True, gc=False):
+    """How one run was decided, and at which position of `negotiated` order."""
+
+    data: DataId
+    accept: bool
+    position: Natural = 0
+
+
+Outcomes = Annotated[tuple[RunOutcome, ...], Meta(max_length=STATIONS_MAX * 2)]
+
+
+class DecidedEntry(Struct, frozen=True, array_like=True, gc=False):
+    """What a station decided last of one emitter's runs, and the last frame seen of it (A-068, A-043)."""
+
+    sa: StationId
+    decided: Natural = 0
+    accepted: Natural = 0
+    position: Natural = 0  # of the last that was accepted
+    mtn: Natural = 0
+
+
+DecidedTable = Annotated[tuple[DecidedEntry, ...], Meta(max_length=STATIONS_MAX)]
+
+
+class ViewChange(Struct, frozen=True, array_like=True):
+    """All that is needed to go from one view to the next; the same at every station that does."""
+
+    base: AmpViewId | None  # none: the first view of a group
+    view: AmpView
+    failed: Stations = ()
+    outcomes: Outcomes = ()
+    table: DecidedTable = ()  # the rest is for those who come in (A-078)
+    clock: Natural = 0
+    delivered: Natural = 0
+    gate: bool = False  # accepted only if all members have flushed and acknowledged it
+
+
+class StoredChange(Struct, frozen=True, array_like=True):
+    """A proposal that was acknowledged and is not known to be accepted (A-072)."""
+
+    sl: SuspensionLevel
+    change: ViewChange
+
+
+class PendingRun(Struct, frozen=True, array_like=True, gc=False):
+    """A run that a station holds undecided."""
+
+    data: DataId
+    position: Natural
+    messages: Natural  # that it would add to the order; 0 if it is not ordered
+
+
+class StationReport(Struct, frozen=True, array_like=True):
+    """A station's answer to an investigation or to a newcomer (A-066, A-078)."""
+
+    view: AmpView | None
+    table: DecidedTable = ()
+    pending: Annotated[tuple[PendingRun, ...], Meta(max_length=STATIONS_MAX)] = ()
+    transmitting: DataId | None = None  # its own run, which it has not decided
+    last: RunOutcome | None = None  # its own run that it decided last
+    clock: Natural = 0
+    ready: Natural = 0  # messages that are delivered, or will be without another decision
+    stored: StoredChange | None = None
+
+
+class FrameControl(Struct, frozen=True, array_like=True):
+    """`mtn` rises with every frame of an emitter or monitor (A-014); control frames have none."""
+
+    group: Group
+    sa: StationId
+    mtn: Natural
+    mdn: Natural  # 0: the frame has no data
+    view: AmpViewId | None  # none: of a station that is not in yet
+    attributes: AttributeBits = 0
+    sl: SuspensionLevel | None = None  # with SUSPEND, and only with it (A-017)
+
+    def has(self, attribute: int) -> bool:
+        return bool(self.attributes & attribute)
+
+
+class FrameRef(Struct, frozen=True, array_like=True, gc=False):
+    """What a control frame is about; with `mdn` 0 a frame of a monitor."""
+
+    sa: StationId
+    mdn: Natural
+    mtn: Natural = 0
+
+
+class AmpFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
+    control: FrameControl
+
+
+class DataFrame(AmpFrame, frozen=True, tag=80):
+    items: Annotated[tuple[bytes, ...], Meta(max_length=ITEMS_MAX)]
+    previous: RunOutcome | None = None  # the emitter's run before (A-049)
+
+
+class ResponseFrame(AmpFrame, frozen=True, tag=81):
+    ref: FrameRef
+    answer: ResponseKind
+    position: Natural = 0  # proposed
+    sl: SuspensionLevel | None = None  # the highest known here
+    held: bool = False  # and traffic is suspended by it now
+    seen: Stations = ()  # with FAILURE_SEEN: who failed
+    report: StationReport | None = None
+    change: ViewChange | None = None  # with NEWER
+
+
+class DecisionFrame(AmpFrame, frozen=True, tag=82):
+    accept: bool
+    position: Natural = 0
+    change: ViewChange | None = None  # of a gate or a new view, whole (A-072)
+    previous: RunOutcome | None = None  # the emitter's run before
+
+
+class DecisionRequestFrame(AmpFrame, frozen=True, tag=83):
+    ref: FrameRef
+
+
+class PendingFrame(AmpFrame, frozen=True, tag=84):
+    ref: FrameRef
+
+
+class GetViewFrame(AmpFrame, frozen=True, tag=85):
+    previous: RunOutcome | None = None
+
+
+class OpenGateFrame(AmpFrame, frozen=True, tag=86):
+    change: ViewChange
+
+
+class CloseGateFrame(AmpFrame, frozen=True, tag=87):
+    change: ViewChange
+
+
+class InvestigateFrame(AmpFrame, frozen=True, tag=88):
+    failed: Stations
+    previous: RunOutcome | None = None
+
+
+class NewViewFrame(AmpFrame, frozen=True, tag=89):
+    change: ViewChange
+
+
+class BeaconFrame(AmpFrame, frozen=True, tag=90):
+    """The first member of a view, now and then: this group exists (A-082)."""
+
+    size: Natural
+
+
+ProposalFrame = OpenGateFrame | CloseGateFrame | NewViewFrame
+ControlFrame = ResponseFrame | DecisionFrame | DecisionRequestFrame | PendingFrame
+"""They pass during a suspension (A-022)."""
+
+AnyAmpFrame = (
+    DataFrame
+    | ResponseFrame
+    | DecisionFrame
+    | DecisionRequestFrame
+    | PendingFrame
+    | GetViewFrame
+    | OpenGateFrame
+    | CloseGateFrame
+    | InvestigateFrame
+    | NewViewFrame
+    | BeaconFrame
+)
+
+
+def is_sound(frame: AnyAmpFrame) -> bool:
+    """Does it keep the rules that its types cannot say?"""
+    control = frame.control
+    if control.has(SUSPEND) != (control.sl is not None):
+        return False
+    match frame:
+        case DataFrame(items=items):
+            return control.mdn > 0 and control.mtn > 0 and bool(items)
+        case DecisionFrame(change=change):
+            return control.mtn > 0 and (control.mdn > 0) == (change is None)
+        case GetViewFrame() | InvestigateFrame() | OpenGateFrame() | CloseGateFrame() | NewViewFrame():
+            return control.mtn > 0
+    return True
+
+
+# On the wire
+
+_encoder = msgpack.Encoder()
+_decoder = msgpack.Decoder(AnyAmpFrame)
+_check = check_of(AnyAmpFrame)
+
+
+class UnreadableFrame(Struct, frozen=True):
+    why: str  # from a small fixed set: it becomes a metric's label
+
+
+def group_key(group: Group, token: bytes) -> bytes:
+    """The key of everything that is sent in a group: who has the token has it, and nobody else."""
+    return blake2b(str(group).encode(), key=sha256(token).digest(), person=b"rostra amp").digest()
+
+
+def seal(frame: AnyAmpFrame, key: bytes) -> bytes:
+    octets = _encoder.encode(frame)
+    return _tag(octets, key) + octets
+
+
+def unseal(octets: bytes, key: bytes) -> AnyAmpFrame | UnreadableFrame:
+    """What was sealed with this key, if it is a frame that one can believe."""
+    tag, body = octets[:TAG_BYTES], octets[TAG_BYTES:]
+    if not hmac.compare_digest(tag, _tag(body, key)):
+        return UnreadableFrame("wrong tag")
+    try:
+        frame = _decoder.decode(body)
+        _check(frame)
+    except UNDECODABLE:
+        return UnreadableFrame("not a frame")
+    return frame if is_sound(frame) else UnreadableFrame("unsound frame")
+
+
+def _tag(octets: bytes, key: bytes) -> bytes:
+    return blake2b(octets, key=key, digest_size=TAG_BYTES).digest()

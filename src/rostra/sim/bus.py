@@ -1,0 +1,324 @@
+"""Stations of AMp in virtual time: over the bus of the paper, or over the lossy network that replaced it.
+
+    Bus            every frame passes once, in one order, and arrives at all stations at that instant. An
+                   adversary may let stations omit frames, at most `omissions` in a row between two of them
+    LossyNetwork   every frame to every station on its own: late, lost, doubled, and in any order
+
+`AmpWorld` runs gates over either, keeps the log of every station, and checks the invariants of
+`docs/spec/atomic.md` 3.13: of one gate after every event, of all logs with `check_logs`.
+
+**What an omission is.** A frame that one station does not send or another one does not receive. They are
+counted for each station that asks and each that is asked, and an answer that arrives ends the count: so a
+correct station answers within `omissions` + 1 rounds, which is what the paper's bound is for.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Noted, SetTimer, TimerFired, TimerKey
+from rostra.impair.line import Line
+from rostra.impair.quality import LineQuality, Uniform
+from rostra.names import Domain, Group
+from rostra.protocols.atomic.amp_config import AmpConfig
+from rostra.protocols.atomic.amp_invariants import AmpLog, LogMark, violations_of
+from rostra.protocols.atomic.amp_state import (
+    CastFrame,
+    FrameReceived,
+    GateAsked,
+    GateClosed,
+    GateLeft,
+    GateState,
+    PostFrame,
+    RunDelivered,
+    RunEnded,
+    RunGiven,
+    ViewIndicated,
+)
+from rostra.protocols.atomic.frames import (
+    ACK,
+    AnyAmpFrame,
+    DataFrame,
+    DecisionFrame,
+    DecisionRequestFrame,
+    GetViewFrame,
+    PendingFrame,
+    ResponseFrame,
+    StationId,
+)
+from rostra.protocols.atomic.gates import AmpGate
+from rostra.sim.agenda import Agenda
+
+GROUP: Final = Group("ledger", Domain(""))
+
+Adversary = Callable[[StationId, StationId, AnyAmpFrame], bool]
+"""Of this sender, to this receiver: is this frame omitted?"""
+
+
+Exchange = tuple[StationId, StationId, bool]
+
+
+def _harmless(sender: StationId, to: StationId, frame: AnyAmpFrame) -> bool:
+    return False
+
+
+class AmpMedium(Protocol):
+    """How frames travel. Answers when a frame arrives at each station that it reaches."""
+
+    echoes: bool  # a sender hears its own frames, at their place in the order
+
+    def carry(
+        self, now: float, sender: StationId, to: Iterable[StationId], frame: AnyAmpFrame
+    ) -> list[tuple[float, StationId]]: ...
+
+
+class Bus:
+    def __init__(
+        self,
+        omissions: int,
+        frame_s: float = 0.0001,
+        delay_s: float = 0.0005,
+        adversary: Adversary = _harmless,
+    ) -> None:
+        self.echoes = True
+        self.omissions = omissions
+        self.adversary = adversary
+        self.omitted: Counter[Exchange] = Counter()  # in a row
+        self._frame_s, self._delay_s = frame_s, delay_s
+        self._free_at = 0.0
+
+    def carry(
+        self, now: float, sender: StationId, to: Iterable[StationId], frame: AnyAmpFrame
+    ) -> list[tuple[float, StationId]]:
+        self._free_at = max(now, self._free_at) + self._frame_s
+        arrives = self._free_at + self._delay_s
+        return [(arrives, each) for each in to if not self._omits(sender, each, frame)]
+
+    def _omits(self, sender: StationId, to: StationId, frame: AnyAmpFrame) -> bool:
+        if sender == to:
+            return False
+        exchange = _exchange(sender, to, frame)
+        if self.adversary(sender, to, frame) and self.omitted[exchange] < self.omissions:
+            self.omitted[exchange] += 1
+            return True
+        if not frame.control.has(ACK) and not isinstance(frame, DecisionRequestFrame):
+            self.omitted[exchange] = 0
+        return False
+
+
+def _exchange(sender: StationId, to: StationId, frame: AnyAmpFrame) -> Exchange:
+    """Who asked whom, and whether it was for a decision."""
+    match frame:
+        case ResponseFrame():
+            return to, sender, False
+        case DecisionRequestFrame():
+            return sender, to, True
+        case PendingFrame():
+            return to, sender, True
+        case DecisionFrame() if not frame.control.has(ACK):
+            return to, sender, True
+    return sender, to, False
+
+
+class LossyNetwork:
+    """Independent paths. `quality` is of every path, `cut` the paths that carry nothing."""
+
+    def __init__(
+        self, seed: int, quality: LineQuality | None = None, adversary: Adversary = _harmless
+    ) -> None:
+        self.echoes = False
+        self.quality = quality or LineQuality(Uniform(0.0005, 0.004))
+        self.adversary = adversary
+        self.cut: set[tuple[StationId, StationId]] = set()
+        self.late: dict[tuple[StationId, StationId], float] = {}  # extra seconds
+        self._luck = Random(seed)
+        self._lines: dict[tuple[StationId, StationId], Line] = {}
+
+    def carry(
+        self, now: float, sender: StationId, to: Iterable[StationId], frame: AnyAmpFrame
+    ) -> list[tuple[float, StationId]]:
+        return [(when, each) for each in to if each != sender for when in self._way(now, sender, each, frame)]
+
+    def _way(self, now: float, sender: StationId, to: StationId, frame: AnyAmpFrame) -> list[float]:
+        way = sender, to
+        luck, quality = self._luck, self.quality
+        lost, twice = luck.random() < quality.loss, luck.random() < quality.duplicate
+        if lost or way in self.cut or self.adversary(sender, to, frame):
+            return []
+        line = self._lines.setdefault(way, Line(str(sender), str(to), quality))
+        line.change(quality)
+        late_s = self.late.get(way, 0.0)
+        return [late_s + line.arrival(now, luck) for _ in range(1 + twice)]
+
+
+class SentFrame(Struct, frozen=True):
+    at: float
+    sender: StationId
+    to: StationId | None  # none: the group
+    frame: AnyAmpFrame
+
+
+class AmpWorld:
+    """Stations of one group over one medium, in virtual time."""
+
+    def __init__(self, config: AmpConfig, medium: AmpMedium, hosts: int = 0, group: Group = GROUP) -> None:
+        self.config = config
+        self.medium = medium
+        self.group = group
+        self.gates: dict[StationId, AmpGate] = {}
+        self.logs: dict[StationId, AmpLog] = {}
+        self.sent: list[SentFrame] = []
+        self.ended: dict[tuple[StationId, int], tuple[float, RunEnded]] = {}
+        self.notes: list[tuple[float, StationId, Effect]] = []
+        self.found: list[str] = []  # violations
+        self.given: dict[tuple[StationId, int], tuple[float, tuple[bytes, ...]]] = {}
+        self.paused: set[StationId] = set()
+        self.mutate: Callable[[GateState], GateState] | None = None
+        self.watch: Callable[[StationId, Event, Sequence[Effect]], None] = lambda who, event, effects: None
+        self._timers: dict[tuple[StationId, TimerKey], int] = {}
+        self._agenda = Agenda(lambda: False)
+        self._token = 0
+        for number in range(1, hosts + 1):
+            self.add(f"h{number}")
+            self.run(3.0)
+
+    @property
+    def now(self) -> float:
+        return self._agenda.now
+
+    def add(self, host: str, life: int = 1, exists: bool | None = None) -> StationId:
+        """A new station, which opens its gate."""
+        who = StationId(Domain(host), life)
+        self.gates[who] = AmpGate(self.config, who, self.group)
+        self.logs[who] = AmpLog()
+        self._do(who, GateAsked(exists))
+        return who
+
+    def start(self, *hosts: str) -> list[StationId]:
+        """Members from the beginning: each opened its gate in calm."""
+        found = []
+        for host in hosts:
+            found.append(self.add(host))
+            self.run_until(lambda: self.gates[found[-1]].state.view is not None, 10.0)
+            self.run(0.01)
+        return found
+
+    def give(self, who: StationId, *items: bytes, profile: str = "atomic", more: bool = False) -> int:
+        self._token += 1
+        self.given[who, self._token] = self.now, items
+        self._do(who, RunGiven(self._token, items, profile, more))
+        return self._token
+
+    def leave(self, who: StationId) -> None:
+        self._do(who, GateLeft())
+
+    def tell(self, who: StationId, event: Event) -> None:
+        self._do(who, event)
+
+    def crash(self, who: StationId) -> None:
+        """It stops; what it has sent already is on its way."""
+        del self.gates[who]
+        self.logs[who].marks.append(LogMark("crash"))
+
+    def restart(self, who: StationId) -> StationId:
+        """The same host in a new life, which has no gate open and knows nothing."""
+        self.gates.pop(who, None)
+        again = StationId(who.host, who.life + 1)
+        self.gates[again] = AmpGate(self.config, again, self.group)
+        self.logs[again] = AmpLog()
+        return again
+
+    def run(self, for_s: float) -> None:
+        self._agenda.run_until(self.now + for_s)
+
+    def run_until(self, done: Callable[[], bool], most_s: float) -> None:
+        end = self.now + most_s
+        while not done() and self._agenda.next_at <= end:
+            self._agenda.run_until(self._agenda.next_at)
+
+    # Inside
+
+    def _do(self, who: StationId, event: Event) -> None:
+        gate = self.gates.get(who)
+        if gate is None or who in self.paused:
+            return
+        effects = gate.step(self.now, event)
+        if self.mutate is not None:
+            gate.state = self.mutate(gate.state)
+        for effect in effects:
+            self._perform(who, effect)
+        self.watch(who, event, effects)
+        self.found += violations_of(gate.state)
+
+    def _perform(self, who: StationId, effect: Effect) -> None:
+        match effect:
+            case CastFrame(frame):
+                others = [each for each in self.gates if self.medium.echoes or each != who]
+                self._send(who, None, others, frame)
+            case PostFrame(to, frame):
+                there = to if to in self.gates else self._lives_at(to.host)
+                self._send(who, to, [there] if there is not None else [], frame)
+            case SetTimer(timer, after_s):
+                turn = self._timers[who, timer] = self._timers.get((who, timer), 0) + 1
+                self._agenda.at(self.now + after_s, self._fire, who, (timer, turn))
+            case CancelTimer(timer):
+                self._timers[who, timer] = self._timers.get((who, timer), 0) + 1
+            case RunDelivered():
+                self.logs[who].delivered(self.now, effect)
+            case ViewIndicated():
+                self.logs[who].viewed(self.now, effect)
+            case GateClosed(because):
+                self.logs[who].marks.append(LogMark("closed", because))
+                self.notes.append((self.now, who, effect))
+            case RunEnded(token):
+                self.ended[who, token] = self.now, effect
+            case Noted() | Ignored():
+                self.notes.append((self.now, who, effect))
+            case _:
+                self.notes.append((self.now, who, effect))
+
+    def _lives_at(self, host: Domain) -> StationId | None:
+        return next((each for each in self.gates if each.host == host), None)
+
+    def _send(
+        self, who: StationId, to: StationId | None, receivers: list[StationId], frame: AnyAmpFrame
+    ) -> None:
+        self.sent.append(SentFrame(self.now, who, to, frame))
+        for when, each in self.medium.carry(self.now, who, receivers, frame):
+            self._agenda.at(when, self._arrive, each, FrameReceived(who.host, frame))
+
+    def _arrive(self, who: StationId, event: FrameReceived) -> None:
+        self._do(who, event)
+
+    def _fire(self, who: StationId, about: tuple[TimerKey, int]) -> None:
+        timer, turn = about
+        if self._timers.get((who, timer)) == turn:
+            self._do(who, TimerFired(timer))
+
+    # What is asked
+
+    def frames(self, kind: type[Any] | None = None, since: float = 0.0) -> list[SentFrame]:
+        return [each for each in self.sent if each.at >= since and (kind is None or type(each.frame) is kind)]
+
+    def of_data(self, sender: StationId, mdn: int) -> list[SentFrame]:
+        """All frames about one run."""
+        found = []
+        for each in self.sent:
+            control, ref = each.frame.control, getattr(each.frame, "ref", None)
+            own = isinstance(each.frame, DataFrame | DecisionFrame) and control.sa == sender
+            about = ref is not None and ref.sa == sender and ref.mdn == mdn
+            if about or (own and control.mdn == mdn):
+                found.append(each)
+        return found
+
+    def noted(self, what: str) -> list[tuple[float, StationId, Noted]]:
+        return [(at, who, e) for at, who, e in self.notes if isinstance(e, Noted) and e.what == what]
+
+    def ignored(self, why: str) -> list[tuple[float, StationId, Ignored]]:
+        return [(at, who, e) for at, who, e in self.notes if isinstance(e, Ignored) and e.why == why]
+
+    def openings(self) -> list[SentFrame]:
+        return self.frames(GetViewFrame)

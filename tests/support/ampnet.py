@@ -1,0 +1,71 @@
+"""Worlds of AMp for tests: the paper's bus, and a lossy network; frames that are kept from somebody."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from rostra.protocols.atomic.amp_config import AmpConfig
+from rostra.protocols.atomic.amp_invariants import at_rest, check_logs
+from rostra.protocols.atomic.frames import StationId
+from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
+
+BUS, NET = "bus", "net"
+
+
+def world(kind: str = NET, seed: int = 1, omissions: int = 3, **settings: Any) -> AmpWorld:
+    settings = {"run_max": 1, **settings}
+    if kind == BUS:
+        return AmpWorld(replace(AmpConfig.bus(omissions), **settings), Bus(omissions))
+    config = AmpConfig().with_omissions(omissions)
+    return AmpWorld(replace(config, **settings), LossyNetwork(seed))
+
+
+def members(kind: str = NET, count: int = 4, **settings: Any) -> tuple[AmpWorld, list[StationId]]:
+    net = world(kind, **settings)
+    return net, net.start(*"abcdefghij"[:count])
+
+
+def sound(net: AmpWorld) -> None:
+    """All that must hold when faults have stopped."""
+    given = [(who, items) for (who, _), (_, items) in net.given.items()]
+    assert net.found == []
+    assert check_logs(net.logs, given) == []
+    assert at_rest([gate.state for gate in net.gates.values()]) == []
+
+
+def views(net: AmpWorld) -> list[tuple[StationId, ...]]:
+    """The view of every station that has one; the same at all, if there is one group."""
+    found = {gate.state.view.members for gate in net.gates.values() if gate.state.view is not None}
+    return sorted(found)
+
+
+class Lost:
+    """Frames of a kind that do not reach somebody, the first `times` of them."""
+
+    def __init__(self, kind: type[Any], to: StationId | None = None, times: int = 1, **fields: Any) -> None:
+        self.kind, self.to, self.left, self.fields = kind, to, times, fields
+        self.sender: StationId | None = None
+
+    def __call__(self, sender: StationId, to: StationId, frame: Any) -> bool:
+        fits = (
+            type(frame) is self.kind
+            and self.to in (None, to)
+            and self.sender in (None, sender)
+            and all(getattr(frame, name) == value for name, value in self.fields.items())
+        )
+        if not fits or not self.left:
+            return False
+        self.left -= 1
+        return True
+
+
+def losing(net: AmpWorld, *lost: Callable[[StationId, StationId, Any], bool]) -> None:
+    def adversary(sender: StationId, to: StationId, frame: Any) -> bool:
+        return any(each(sender, to, frame) for each in lost)
+
+    net.medium.adversary = adversary  # type: ignore[attr-defined]
+
+
+def results(net: AmpWorld, who: StationId) -> list[str]:
+    return [each.result for (station, _), (_, each) in sorted(net.ended.items()) if station == who]
