@@ -457,7 +457,7 @@ SPEECH: list[Any] = [
     hub.HubFetch(VIEW_KEY, 811),
 ]
 
-from support.amp_samples import AMP_FRAMES  # noqa: E402
+from .amp_samples import AMP_FRAMES  # noqa: E402
 
 BY_TABLE: dict[str, list[Any]] = {
     "packet": PACKETS,

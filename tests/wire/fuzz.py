@@ -32,6 +32,7 @@ from msgspec import Struct
 from rostra.errors import BadName, Malformed, PeerError, WrongVersion, WrongWorld
 from rostra.groups.members import Member
 from rostra.names import parse_endpoint, parse_group_name, parse_scope, relayed_group_name
+from rostra.protocols.atomic.messages import CarriedFrame
 from rostra.protocols.led.messages import CarriedLetter
 from rostra.protocols.links.packets import Data
 from rostra.wire import (
@@ -404,7 +405,7 @@ def names_in(
     elif isinstance(value, samples.Group):
         yield value.name, group_name
         yield value.scope, parse_scope
-    elif isinstance(value, CarriedLetter):
+    elif isinstance(value, CarriedLetter | CarriedFrame):
         yield from ((value.source, parse_scope), (value.to, parse_scope))
     elif isinstance(value, Struct):
         for field in value.__struct_fields__:

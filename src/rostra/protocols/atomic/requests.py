@@ -8,20 +8,28 @@ A member is given its own messages too, at their place in the order (A-003). Tha
 given keeps what the group promises. If it does not read, `OrderPlaced` says the same beside the order.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from msgspec import Meta
-
+from rostra.errors import BadInput
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import MembershipKind
 from rostra.names import Group
-from rostra.names.checks import Natural
+from rostra.names.checks import Natural, check_text
 from rostra.protocols.agreed.requests import check_rule
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.messages import Run, Stream
 from rostra.protocols.relaxed.requests import Request
 
-Word = Annotated[str, Meta(max_length=16)]
+WORD_LENGTH_MAX: Final = 16
+
+
+def check_word(word: str) -> None:
+    if len(word) > WORD_LENGTH_MAX:
+        raise BadInput(f"a word of {len(word)} characters", fix="use one that docs/api.md lists")
+    check_text(word)
+
+
+Word = Annotated[str, check_word]
 """From a small fixed set."""
 
 
