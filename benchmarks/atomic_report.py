@@ -20,13 +20,13 @@ from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import check_logs
 from rostra.protocols.atomic.amp_state import AccessLost, StationSuspected
 from rostra.protocols.atomic.frames import (
+    AmpStationId,
     DataFrame,
     DecisionFrame,
     DecisionRequestFrame,
     GetViewFrame,
     InvestigateFrame,
     NewViewFrame,
-    StationId,
 )
 from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
 
@@ -51,7 +51,7 @@ class ReportRow(Struct, frozen=True):
         return all(abs(each - self.expected) < 1e-6 for each in found)
 
 
-def world(kind: str, members: int = N, **settings: Any) -> tuple[AmpWorld, list[StationId]]:
+def world(kind: str, members: int = N, **settings: Any) -> tuple[AmpWorld, list[AmpStationId]]:
     if kind == "bus":
         config = replace(AmpConfig.bus(W), run_max=1, **settings)
         made = AmpWorld(config, Bus(W, frame_s=0.0, delay_s=DELAY_S))
@@ -61,11 +61,11 @@ def world(kind: str, members: int = N, **settings: Any) -> tuple[AmpWorld, list[
     return made, made.start(*[f"h{number}" for number in range(members)])
 
 
-def omit(made: AmpWorld, fits: Callable[[StationId, StationId, Any], bool], times: int) -> None:
+def omit(made: AmpWorld, fits: Callable[[AmpStationId, AmpStationId, Any], bool], times: int) -> None:
     """The first frames that fit are omitted."""
     left = times
 
-    def adversary(sender: StationId, to: StationId, frame: Any) -> bool:
+    def adversary(sender: AmpStationId, to: AmpStationId, frame: Any) -> bool:
         nonlocal left
         if left and fits(sender, to, frame):
             left -= 1
@@ -143,7 +143,7 @@ class Times(Struct, frozen=True):
     inconsistency: float  # Ti: from the first delivery to the last
 
 
-def times(made: AmpWorld, sender: StationId, token: int) -> Times:
+def times(made: AmpWorld, sender: AmpStationId, token: int) -> Times:
     """A-086, of one run: the one with this token, which is also its number."""
     began = made.given[sender, token][0]
     at = [
@@ -167,7 +167,7 @@ def worst_times(kind: str) -> Times:
     made, (a, b, *_) = world(kind)
     count: dict[Any, int] = {DataFrame: W, DecisionFrame: W + 1}  # the accept, and w answers
 
-    def adversary(sender: StationId, to: StationId, frame: Any) -> bool:
+    def adversary(sender: AmpStationId, to: AmpStationId, frame: Any) -> bool:
         if to != b or type(frame) not in count or not count[type(frame)]:
             return False
         count[type(frame)] -= 1
@@ -253,7 +253,7 @@ def throughput(kind: str, senders: int, loss: float = 0.0) -> float:
     if loss:
         total = 0
 
-        def adversary(sender: StationId, to: StationId, frame: Any) -> bool:
+        def adversary(sender: AmpStationId, to: AmpStationId, frame: Any) -> bool:
             nonlocal total
             if type(frame) is not DecisionFrame:
                 return False

@@ -12,6 +12,7 @@ from rostra.protocols.atomic.frames import (
     ACK,
     ORDER,
     WAIT,
+    AmpStationId,
     DataFrame,
     DecisionFrame,
     DecisionRequestFrame,
@@ -20,7 +21,6 @@ from rostra.protocols.atomic.frames import (
     InvestigateFrame,
     PendingFrame,
     ResponseFrame,
-    StationId,
 )
 
 BOTH = pytest.mark.parametrize("kind", [BUS, NET])
@@ -59,7 +59,7 @@ def test_a_storm_leaves_identical_logs(kind: str) -> None:
             net.give(each, b"%d" % number)
     most = 0
 
-    def watch(who: StationId, event: object, effects: object) -> None:
+    def watch(who: AmpStationId, event: object, effects: object) -> None:
         nonlocal most
         most = max(most, len([run for run in net.gates[who].state.queue if not run.decided]))
 
@@ -77,9 +77,9 @@ def test_arrival_is_no_order_on_a_network() -> None:
     net, stations = members(NET, 4)
     a, b, c, d = stations
     net.medium.late = {(a, c): 0.01, (b, d): 0.01}
-    arrived: dict[StationId, list[tuple[StationId, int]]] = {each: [] for each in stations}
+    arrived: dict[AmpStationId, list[tuple[AmpStationId, int]]] = {each: [] for each in stations}
 
-    def watch(who: StationId, event: object, effects: object) -> None:
+    def watch(who: AmpStationId, event: object, effects: object) -> None:
         if isinstance(event, FrameReceived) and isinstance(event.frame, DataFrame):
             data = event.frame.control.sa, event.frame.control.mdn
             if data not in arrived[who]:
@@ -370,7 +370,7 @@ def test_a_station_that_is_not_in_the_view_is_told_so() -> None:
     net.give(a, b"x")
     net.run(0.5)
     frame = net.frames(DataFrame)[0].frame
-    stranger = StationId(d.host, 9)
+    stranger = AmpStationId(d.host, 9)
     net.tell(b, FrameReceived(d.host, replace(frame, control=replace(frame.control, sa=stranger, mtn=1))))
     assert [each.frame.answer for each in net.sent[-1:]] == ["NOT_MEMBER"]
     assert net.logs[b].messages() == [b"x"]

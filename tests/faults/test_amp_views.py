@@ -6,6 +6,7 @@ from support.ampnet import BUS, NET, Lost, losing, members, results, sound, view
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.protocols.atomic.amp_state import FrameReceived, StationSuspected, ViewForced
 from rostra.protocols.atomic.frames import (
+    AmpStationId,
     DataFrame,
     DecisionFrame,
     DecisionRequestFrame,
@@ -14,7 +15,6 @@ from rostra.protocols.atomic.frames import (
     NewViewFrame,
     OpenGateFrame,
     ResponseFrame,
-    StationId,
     SuspensionLevel,
 )
 from rostra.sim.explore.monitor import MonitorBounds, MonitorModel
@@ -386,8 +386,8 @@ def test_management_may_go_on_without_a_majority() -> None:
 
 
 def test_a_level_orders_candidates() -> None:
-    assert SuspensionLevel(1, StationId("b", 1)) < SuspensionLevel(2, StationId("a", 1))
-    assert SuspensionLevel(1, StationId("a", 1)) < SuspensionLevel(1, StationId("b", 1))
+    assert SuspensionLevel(1, AmpStationId("b", 1)) < SuspensionLevel(2, AmpStationId("a", 1))
+    assert SuspensionLevel(1, AmpStationId("a", 1)) < SuspensionLevel(1, AmpStationId("b", 1))
 
 
 @pytest.mark.parametrize(

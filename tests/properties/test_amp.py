@@ -10,7 +10,7 @@ from support.ampnet import BUS, NET, members, results, sound, views, world
 
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.protocols.atomic.amp_state import FailureReported, StationSuspected, ViewExecuted
-from rostra.protocols.atomic.frames import DecisionFrame, NewViewFrame, StationId
+from rostra.protocols.atomic.frames import AmpStationId, DecisionFrame, NewViewFrame
 from rostra.sim.bus import AmpWorld
 
 
@@ -71,12 +71,12 @@ def test_both_orders_deliver_the_same_messages_on_the_bus() -> None:
 # Agreed membership underneath
 
 
-def agreed(hosts: str) -> tuple[AmpWorld, list[StationId]]:
+def agreed(hosts: str) -> tuple[AmpWorld, list[AmpStationId]]:
     net = world(NET, decides="agreed")
     return net, [net.add(host) for host in hosts]
 
 
-def decide(net: AmpWorld, number: int, members_: list[StationId]) -> None:
+def decide(net: AmpWorld, number: int, members_: list[AmpStationId]) -> None:
     for each in members_:
         net.tell(each, ViewExecuted(number, tuple(members_)))
 
@@ -124,7 +124,7 @@ def test_a_silent_member_of_an_agreed_view_is_reported_and_not_removed() -> None
 @pytest.mark.spec("A-090")
 def test_what_a_directory_lists_does_not_enter_the_view() -> None:
     net, (a, b) = members(NET, 2)
-    net.tell(a, StationSuspected(StationId(b.host, 9)))
+    net.tell(a, StationSuspected(AmpStationId(b.host, 9)))
     net.run(1)
     assert views(net) == [(a, b)]
     assert not [each for each in net.frames(DecisionFrame, since=net.now - 1) if each.frame.change]

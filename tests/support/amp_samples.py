@@ -10,6 +10,7 @@ from rostra.protocols.atomic.frames import (
     RESUME,
     SUSPEND,
     WAIT,
+    AmpStationId,
     AmpView,
     AmpViewId,
     BeaconFrame,
@@ -29,7 +30,6 @@ from rostra.protocols.atomic.frames import (
     PendingRun,
     ResponseFrame,
     RunOutcome,
-    StationId,
     StationReport,
     StoredChange,
     SuspensionLevel,
@@ -37,7 +37,7 @@ from rostra.protocols.atomic.frames import (
 )
 
 GROUP = Group("lounge/chess", Domain("eu"))
-A, B, C = [StationId(Domain(f"eu.fr.paris.h{number}"), number) for number in (1, 2, 3)]
+A, B, C = [AmpStationId(Domain(f"eu.fr.paris.h{number}"), number) for number in (1, 2, 3)]
 V3, V4 = AmpViewId(3, A), AmpViewId(4, B)
 SL = SuspensionLevel(7, B)
 CHANGE = ViewChange(

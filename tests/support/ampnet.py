@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import at_rest, check_logs
-from rostra.protocols.atomic.frames import StationId
+from rostra.protocols.atomic.frames import AmpStationId
 from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
 
 BUS, NET = "bus", "net"
@@ -21,7 +21,7 @@ def world(kind: str = NET, seed: int = 1, omissions: int = 3, **settings: Any) -
     return AmpWorld(replace(config, **settings), LossyNetwork(seed))
 
 
-def members(kind: str = NET, count: int = 4, **settings: Any) -> tuple[AmpWorld, list[StationId]]:
+def members(kind: str = NET, count: int = 4, **settings: Any) -> tuple[AmpWorld, list[AmpStationId]]:
     net = world(kind, **settings)
     return net, net.start(*"abcdefghij"[:count])
 
@@ -34,7 +34,7 @@ def sound(net: AmpWorld) -> None:
     assert at_rest([gate.state for gate in net.gates.values()]) == []
 
 
-def views(net: AmpWorld) -> list[tuple[StationId, ...]]:
+def views(net: AmpWorld) -> list[tuple[AmpStationId, ...]]:
     """The view of every station that has one; the same at all, if there is one group."""
     found = {gate.state.view.members for gate in net.gates.values() if gate.state.view is not None}
     return sorted(found)
@@ -43,11 +43,13 @@ def views(net: AmpWorld) -> list[tuple[StationId, ...]]:
 class Lost:
     """Frames of a kind that do not reach somebody, the first `times` of them."""
 
-    def __init__(self, kind: type[Any], to: StationId | None = None, times: int = 1, **fields: Any) -> None:
+    def __init__(
+        self, kind: type[Any], to: AmpStationId | None = None, times: int = 1, **fields: Any
+    ) -> None:
         self.kind, self.to, self.left, self.fields = kind, to, times, fields
-        self.sender: StationId | None = None
+        self.sender: AmpStationId | None = None
 
-    def __call__(self, sender: StationId, to: StationId, frame: Any) -> bool:
+    def __call__(self, sender: AmpStationId, to: AmpStationId, frame: Any) -> bool:
         fits = (
             type(frame) is self.kind
             and self.to in (None, to)
@@ -60,12 +62,12 @@ class Lost:
         return True
 
 
-def losing(net: AmpWorld, *lost: Callable[[StationId, StationId, Any], bool]) -> None:
-    def adversary(sender: StationId, to: StationId, frame: Any) -> bool:
+def losing(net: AmpWorld, *lost: Callable[[AmpStationId, AmpStationId, Any], bool]) -> None:
+    def adversary(sender: AmpStationId, to: AmpStationId, frame: Any) -> bool:
         return any(each(sender, to, frame) for each in lost)
 
     net.medium.adversary = adversary  # type: ignore[attr-defined]
 
 
-def results(net: AmpWorld, who: StationId) -> list[str]:
+def results(net: AmpWorld, who: AmpStationId) -> list[str]:
     return [each.result for (station, _), (_, each) in sorted(net.ended.items()) if station == who]

@@ -40,6 +40,7 @@ from rostra.protocols.atomic.amp_state import (
 )
 from rostra.protocols.atomic.frames import (
     ACK,
+    AmpStationId,
     AnyAmpFrame,
     DataFrame,
     DecisionFrame,
@@ -47,21 +48,20 @@ from rostra.protocols.atomic.frames import (
     GetViewFrame,
     PendingFrame,
     ResponseFrame,
-    StationId,
 )
 from rostra.protocols.atomic.gates import AmpGate
 from rostra.sim.agenda import Agenda
 
 GROUP: Final = Group("ledger", Domain(""))
 
-Adversary = Callable[[StationId, StationId, AnyAmpFrame], bool]
+Adversary = Callable[[AmpStationId, AmpStationId, AnyAmpFrame], bool]
 """Of this sender, to this receiver: is this frame omitted?"""
 
 
-Exchange = tuple[StationId, StationId, bool]
+Exchange = tuple[AmpStationId, AmpStationId, bool]
 
 
-def _harmless(sender: StationId, to: StationId, frame: AnyAmpFrame) -> bool:
+def _harmless(sender: AmpStationId, to: AmpStationId, frame: AnyAmpFrame) -> bool:
     return False
 
 
@@ -71,8 +71,8 @@ class AmpMedium(Protocol):
     echoes: bool  # a sender hears its own frames, at their place in the order
 
     def carry(
-        self, now: float, sender: StationId, to: Iterable[StationId], frame: AnyAmpFrame
-    ) -> list[tuple[float, StationId]]: ...
+        self, now: float, sender: AmpStationId, to: Iterable[AmpStationId], frame: AnyAmpFrame
+    ) -> list[tuple[float, AmpStationId]]: ...
 
 
 class Bus:
@@ -91,13 +91,13 @@ class Bus:
         self._free_at = 0.0
 
     def carry(
-        self, now: float, sender: StationId, to: Iterable[StationId], frame: AnyAmpFrame
-    ) -> list[tuple[float, StationId]]:
+        self, now: float, sender: AmpStationId, to: Iterable[AmpStationId], frame: AnyAmpFrame
+    ) -> list[tuple[float, AmpStationId]]:
         self._free_at = max(now, self._free_at) + self._frame_s
         arrives = self._free_at + self._delay_s
         return [(arrives, each) for each in to if not self._omits(sender, each, frame)]
 
-    def _omits(self, sender: StationId, to: StationId, frame: AnyAmpFrame) -> bool:
+    def _omits(self, sender: AmpStationId, to: AmpStationId, frame: AnyAmpFrame) -> bool:
         if sender == to:
             return False
         exchange = _exchange(sender, to, frame)
@@ -109,7 +109,7 @@ class Bus:
         return False
 
 
-def _exchange(sender: StationId, to: StationId, frame: AnyAmpFrame) -> Exchange:
+def _exchange(sender: AmpStationId, to: AmpStationId, frame: AnyAmpFrame) -> Exchange:
     """Who asked whom, and whether it was for a decision."""
     match frame:
         case ResponseFrame():
@@ -132,17 +132,17 @@ class LossyNetwork:
         self.echoes = False
         self.quality = quality or LineQuality(Uniform(0.0005, 0.004))
         self.adversary = adversary
-        self.cut: set[tuple[StationId, StationId]] = set()
-        self.late: dict[tuple[StationId, StationId], float] = {}  # extra seconds
+        self.cut: set[tuple[AmpStationId, AmpStationId]] = set()
+        self.late: dict[tuple[AmpStationId, AmpStationId], float] = {}  # extra seconds
         self._luck = Random(seed)
-        self._lines: dict[tuple[StationId, StationId], Line] = {}
+        self._lines: dict[tuple[AmpStationId, AmpStationId], Line] = {}
 
     def carry(
-        self, now: float, sender: StationId, to: Iterable[StationId], frame: AnyAmpFrame
-    ) -> list[tuple[float, StationId]]:
+        self, now: float, sender: AmpStationId, to: Iterable[AmpStationId], frame: AnyAmpFrame
+    ) -> list[tuple[float, AmpStationId]]:
         return [(when, each) for each in to if each != sender for when in self._way(now, sender, each, frame)]
 
-    def _way(self, now: float, sender: StationId, to: StationId, frame: AnyAmpFrame) -> list[float]:
+    def _way(self, now: float, sender: AmpStationId, to: AmpStationId, frame: AnyAmpFrame) -> list[float]:
         way = sender, to
         luck, quality = self._luck, self.quality
         lost, twice = luck.random() < quality.loss, luck.random() < quality.duplicate
@@ -156,8 +156,8 @@ class LossyNetwork:
 
 class SentFrame(Struct, frozen=True):
     at: float
-    sender: StationId
-    to: StationId | None  # none: the group
+    sender: AmpStationId
+    to: AmpStationId | None  # none: the group
     frame: AnyAmpFrame
 
 
@@ -168,17 +168,17 @@ class AmpWorld:
         self.config = config
         self.medium = medium
         self.group = group
-        self.gates: dict[StationId, AmpGate] = {}
-        self.logs: dict[StationId, AmpLog] = {}
+        self.gates: dict[AmpStationId, AmpGate] = {}
+        self.logs: dict[AmpStationId, AmpLog] = {}
         self.sent: list[SentFrame] = []
-        self.ended: dict[tuple[StationId, int], tuple[float, RunEnded]] = {}
-        self.notes: list[tuple[float, StationId, Effect]] = []
+        self.ended: dict[tuple[AmpStationId, int], tuple[float, RunEnded]] = {}
+        self.notes: list[tuple[float, AmpStationId, Effect]] = []
         self.found: list[str] = []  # violations
-        self.given: dict[tuple[StationId, int], tuple[float, tuple[bytes, ...]]] = {}
-        self.paused: set[StationId] = set()
+        self.given: dict[tuple[AmpStationId, int], tuple[float, tuple[bytes, ...]]] = {}
+        self.paused: set[AmpStationId] = set()
         self.mutate: Callable[[GateState], GateState] | None = None
-        self.watch: Callable[[StationId, Event, Sequence[Effect]], None] = lambda who, event, effects: None
-        self._timers: dict[tuple[StationId, TimerKey], int] = {}
+        self.watch: Callable[[AmpStationId, Event, Sequence[Effect]], None] = lambda who, event, effects: None
+        self._timers: dict[tuple[AmpStationId, TimerKey], int] = {}
         self._agenda = Agenda(lambda: False)
         self._token = 0
         for number in range(1, hosts + 1):
@@ -189,15 +189,15 @@ class AmpWorld:
     def now(self) -> float:
         return self._agenda.now
 
-    def add(self, host: str, life: int = 1, exists: bool | None = None) -> StationId:
+    def add(self, host: str, life: int = 1, exists: bool | None = None) -> AmpStationId:
         """A new station, which opens its gate."""
-        who = StationId(Domain(host), life)
+        who = AmpStationId(Domain(host), life)
         self.gates[who] = AmpGate(self.config, who, self.group)
         self.logs[who] = AmpLog()
         self._do(who, GateAsked(exists))
         return who
 
-    def start(self, *hosts: str) -> list[StationId]:
+    def start(self, *hosts: str) -> list[AmpStationId]:
         """Members from the beginning: each opened its gate in calm."""
         found = []
         for host in hosts:
@@ -206,27 +206,27 @@ class AmpWorld:
             self.run(0.01)
         return found
 
-    def give(self, who: StationId, *items: bytes, profile: str = "atomic", more: bool = False) -> int:
+    def give(self, who: AmpStationId, *items: bytes, profile: str = "atomic", more: bool = False) -> int:
         self._token += 1
         self.given[who, self._token] = self.now, items
         self._do(who, RunGiven(self._token, items, profile, more))
         return self._token
 
-    def leave(self, who: StationId) -> None:
+    def leave(self, who: AmpStationId) -> None:
         self._do(who, GateLeft())
 
-    def tell(self, who: StationId, event: Event) -> None:
+    def tell(self, who: AmpStationId, event: Event) -> None:
         self._do(who, event)
 
-    def crash(self, who: StationId) -> None:
+    def crash(self, who: AmpStationId) -> None:
         """It stops; what it has sent already is on its way."""
         del self.gates[who]
         self.logs[who].marks.append(LogMark("crash"))
 
-    def restart(self, who: StationId) -> StationId:
+    def restart(self, who: AmpStationId) -> AmpStationId:
         """The same host in a new life, which has no gate open and knows nothing."""
         self.gates.pop(who, None)
-        again = StationId(who.host, who.life + 1)
+        again = AmpStationId(who.host, who.life + 1)
         self.gates[again] = AmpGate(self.config, again, self.group)
         self.logs[again] = AmpLog()
         return again
@@ -241,7 +241,7 @@ class AmpWorld:
 
     # Inside
 
-    def _do(self, who: StationId, event: Event) -> None:
+    def _do(self, who: AmpStationId, event: Event) -> None:
         gate = self.gates.get(who)
         if gate is None or who in self.paused:
             return
@@ -253,7 +253,7 @@ class AmpWorld:
         self.watch(who, event, effects)
         self.found += violations_of(gate.state)
 
-    def _perform(self, who: StationId, effect: Effect) -> None:
+    def _perform(self, who: AmpStationId, effect: Effect) -> None:
         match effect:
             case CastFrame(frame):
                 others = [each for each in self.gates if self.medium.echoes or each != who]
@@ -280,20 +280,20 @@ class AmpWorld:
             case _:
                 self.notes.append((self.now, who, effect))
 
-    def _lives_at(self, host: Domain) -> StationId | None:
+    def _lives_at(self, host: Domain) -> AmpStationId | None:
         return next((each for each in self.gates if each.host == host), None)
 
     def _send(
-        self, who: StationId, to: StationId | None, receivers: list[StationId], frame: AnyAmpFrame
+        self, who: AmpStationId, to: AmpStationId | None, receivers: list[AmpStationId], frame: AnyAmpFrame
     ) -> None:
         self.sent.append(SentFrame(self.now, who, to, frame))
         for when, each in self.medium.carry(self.now, who, receivers, frame):
             self._agenda.at(when, self._arrive, each, FrameReceived(who.host, frame))
 
-    def _arrive(self, who: StationId, event: FrameReceived) -> None:
+    def _arrive(self, who: AmpStationId, event: FrameReceived) -> None:
         self._do(who, event)
 
-    def _fire(self, who: StationId, about: tuple[TimerKey, int]) -> None:
+    def _fire(self, who: AmpStationId, about: tuple[TimerKey, int]) -> None:
         timer, turn = about
         if self._timers.get((who, timer)) == turn:
             self._do(who, TimerFired(timer))
@@ -303,7 +303,7 @@ class AmpWorld:
     def frames(self, kind: type[Any] | None = None, since: float = 0.0) -> list[SentFrame]:
         return [each for each in self.sent if each.at >= since and (kind is None or type(each.frame) is kind)]
 
-    def of_data(self, sender: StationId, mdn: int) -> list[SentFrame]:
+    def of_data(self, sender: AmpStationId, mdn: int) -> list[SentFrame]:
         """All frames about one run."""
         found = []
         for each in self.sent:
@@ -314,10 +314,10 @@ class AmpWorld:
                 found.append(each)
         return found
 
-    def noted(self, what: str) -> list[tuple[float, StationId, Noted]]:
+    def noted(self, what: str) -> list[tuple[float, AmpStationId, Noted]]:
         return [(at, who, e) for at, who, e in self.notes if isinstance(e, Noted) and e.what == what]
 
-    def ignored(self, why: str) -> list[tuple[float, StationId, Ignored]]:
+    def ignored(self, why: str) -> list[tuple[float, AmpStationId, Ignored]]:
         return [(at, who, e) for at, who, e in self.notes if isinstance(e, Ignored) and e.why == why]
 
     def openings(self) -> list[SentFrame]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from rostra.protocols.atomic.amp_state import GateState, RunDelivered, ViewIndicated
-from rostra.protocols.atomic.frames import AmpView, AmpViewId, DataId, StationId
+from rostra.protocols.atomic.frames import AmpStationId, AmpView, AmpViewId, DataId
 
 
 class LogMark(Struct, frozen=True):
@@ -53,7 +53,7 @@ class AmpLog:
         return [run for view in self.views for run in view.runs]
 
 
-Logs = Mapping[StationId, AmpLog]
+Logs = Mapping[AmpStationId, AmpLog]
 
 
 def violations_of(state: GateState) -> list[str]:
@@ -71,7 +71,7 @@ def violations_of(state: GateState) -> list[str]:
     return found
 
 
-def check_logs(logs: Logs, sent: Sequence[tuple[StationId, tuple[bytes, ...]]] | None = None) -> list[str]:
+def check_logs(logs: Logs, sent: Sequence[tuple[AmpStationId, tuple[bytes, ...]]] | None = None) -> list[str]:
     """All that logs can show: IA-1 to IA-6 and IA-8."""
     return [
         *one_successor(logs),
@@ -83,7 +83,7 @@ def check_logs(logs: Logs, sent: Sequence[tuple[StationId, tuple[bytes, ...]]] |
 
 def one_successor(logs: Logs) -> list[str]:
     """IA-8: equal ids mean equal members, and one view has one successor."""
-    members: dict[AmpViewId, tuple[StationId, ...]] = {}
+    members: dict[AmpViewId, tuple[AmpStationId, ...]] = {}
     after: dict[AmpViewId, AmpViewId] = {}
     found = []
     for who, log in logs.items():
@@ -100,7 +100,7 @@ def one_successor(logs: Logs) -> list[str]:
 def view_synchrony(logs: Logs) -> list[str]:
     """IA-2, IA-4, IA-6: members that go on from a view together delivered the same in it."""
     found = []
-    went_on: dict[tuple[AmpViewId, AmpViewId], tuple[StationId, list[DataId], set[DataId]]] = {}
+    went_on: dict[tuple[AmpViewId, AmpViewId], tuple[AmpStationId, list[DataId], set[DataId]]] = {}
     for who, log in logs.items():
         for this, following in zip(log.views, log.views[1:], strict=False):
             ordered = [run.data for run in this.runs if run.position]
@@ -121,7 +121,7 @@ def total_order(logs: Logs) -> list[str]:
     """IA-1: within one view members deliver one sequence, or a beginning of it. Of a station that failed or
     was excluded in that view, the tail is in doubt (TA10): what it has in common stands in one order."""
     found = []
-    by_view: dict[AmpViewId, list[tuple[StationId, list[DeliveredRun], bool]]] = {}
+    by_view: dict[AmpViewId, list[tuple[AmpStationId, list[DeliveredRun], bool]]] = {}
     for who, log in logs.items():
         for place, each in enumerate(log.views):
             runs = [run for run in each.runs if run.position]
@@ -142,7 +142,7 @@ def total_order(logs: Logs) -> list[str]:
     return found
 
 
-def integrity(logs: Logs, sent: Sequence[tuple[StationId, tuple[bytes, ...]]] | None = None) -> list[str]:
+def integrity(logs: Logs, sent: Sequence[tuple[AmpStationId, tuple[bytes, ...]]] | None = None) -> list[str]:
     """IA-3 and the emitter's part of IA-5: once, only what was sent, in the order of its emitter."""
     found = []
     known = {(who, item) for who, items in sent for item in items} if sent is not None else None
@@ -150,7 +150,7 @@ def integrity(logs: Logs, sent: Sequence[tuple[StationId, tuple[bytes, ...]]] | 
         runs = log.runs()
         if len({run.data for run in runs}) != len(runs):
             found.append(f"IA-3: {who} delivered a run twice")
-        last: dict[StationId, int] = {}
+        last: dict[AmpStationId, int] = {}
         for run in runs:
             if run.position and last.get(run.data.sa, 0) > run.data.mdn:
                 found.append(f"IA-5: {who} delivered {run.data.sa} {run.data.mdn} after a later one")

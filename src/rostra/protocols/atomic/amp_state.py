@@ -20,6 +20,7 @@ from rostra.names import Domain, Group
 from rostra.protocols.atomic.access import AccessState
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.frames import (
+    AmpStationId,
     AmpView,
     AnyAmpFrame,
     DataId,
@@ -28,7 +29,6 @@ from rostra.protocols.atomic.frames import (
     FrameRef,
     ResponseFrame,
     RunOutcome,
-    StationId,
     StationReport,
     StoredChange,
     SuspensionLevel,
@@ -77,20 +77,20 @@ class AccessGained(Event, frozen=True):
 class StationSuspected(Event, frozen=True):
     """Something outside of the protocol believes that a station failed."""
 
-    station: StationId
+    station: AmpStationId
 
 
 class ViewExecuted(Event, frozen=True):
     """Agreed membership has this view now; the group is to follow (A-089)."""
 
     number: int
-    members: tuple[StationId, ...]
+    members: tuple[AmpStationId, ...]
 
 
 class ViewForced(Event, frozen=True):
     """Management goes on with these members, whatever the policy says (TA24)."""
 
-    members: tuple[StationId, ...]
+    members: tuple[AmpStationId, ...]
 
 
 class EmitterFreed(Event, frozen=True):
@@ -107,7 +107,7 @@ class CastFrame(Effect, frozen=True):
 
 
 class PostFrame(Effect, frozen=True):
-    to: StationId
+    to: AmpStationId
     frame: AnyAmpFrame
 
 
@@ -124,9 +124,9 @@ class ViewIndicated(Effect, frozen=True):
     """From here on this is the view: everything delivered before belongs to the one before (A-073)."""
 
     view: AmpView
-    joined: tuple[StationId, ...]
-    left: tuple[StationId, ...]
-    failed: tuple[StationId, ...]
+    joined: tuple[AmpStationId, ...]
+    left: tuple[AmpStationId, ...]
+    failed: tuple[AmpStationId, ...]
 
 
 class RunEnded(Effect, frozen=True):
@@ -135,7 +135,7 @@ class RunEnded(Effect, frozen=True):
     token: int
     result: str
     because: str = ""
-    missing: tuple[StationId, ...] = ()  # profile `reliable`: who did not acknowledge
+    missing: tuple[AmpStationId, ...] = ()  # profile `reliable`: who did not acknowledge
 
 
 class GateOpened(Effect, frozen=True):
@@ -150,7 +150,7 @@ class GateClosed(Effect, frozen=True):
 class FailureReported(Effect, frozen=True):
     """To agreed membership: these do not answer (A-089)."""
 
-    stations: tuple[StationId, ...]
+    stations: tuple[AmpStationId, ...]
 
 
 # State
@@ -180,7 +180,7 @@ class GivenRun(Struct, frozen=True):
 
 
 class GivenAnswer(Struct, frozen=True):
-    station: StationId
+    station: AmpStationId
     kind: str
     position: int = 0
 
@@ -199,8 +199,8 @@ class Transfer(Struct, frozen=True):
     mtn: int = 0  # of the last transmission
     since: int = 0  # of the first transmission of this phase
     answers: tuple[GivenAnswer, ...] = ()  # one for each station
-    misses: tuple[tuple[StationId, int], ...] = ()  # rounds in a row that a station did not answer
-    flushing: tuple[StationId, ...] = ()
+    misses: tuple[tuple[AmpStationId, int], ...] = ()  # rounds in a row that a station did not answer
+    flushing: tuple[AmpStationId, ...] = ()
     waited_s: float = 0.0  # for those
     because: str = ""
     position: int = 0
@@ -215,7 +215,7 @@ ActionKind = Literal["recover", "open", "close", "agreed"]
 
 
 class GivenReport(Struct, frozen=True):
-    station: StationId
+    station: AmpStationId
     report: StationReport | None  # none: it acknowledged a proposal
 
 
@@ -227,10 +227,10 @@ class MonitorAction(Struct, frozen=True):
     rounds: int = 0
     mtn: int = 0
     since: int = 0
-    failed: tuple[StationId, ...] = ()
+    failed: tuple[AmpStationId, ...] = ()
     answers: tuple[GivenReport, ...] = ()
-    flushing: tuple[StationId, ...] = ()
-    misses: tuple[tuple[StationId, int], ...] = ()
+    flushing: tuple[AmpStationId, ...] = ()
+    misses: tuple[tuple[AmpStationId, int], ...] = ()
     waited_s: float = 0.0
     change: ViewChange | None = None
     investigating: bool = True  # the first round is an INVESTIGATE, and no GETVIEW
@@ -244,7 +244,7 @@ class FlushWait(Struct, frozen=True):
     """What is done when no frame in the queue is undecided any more: report to a newcomer, store a
     proposal, or install it."""
 
-    to: StationId
+    to: AmpStationId
     ref: FrameRef
     then: Literal["report", "store", "install"]
     sl: SuspensionLevel | None = None
@@ -252,7 +252,7 @@ class FlushWait(Struct, frozen=True):
 
 
 class GateState(Struct, frozen=True):
-    me: StationId
+    me: AmpStationId
     group: Group
     standing: Literal["closed", "opening", "open", "closing"] = "closed"
     exists: bool | None = None
@@ -272,11 +272,11 @@ class GateState(Struct, frozen=True):
     stored: StoredChange | None = None
     applied: ViewChange | None = None  # the one that led to `view`
     action: MonitorAction | None = None
-    suspects: tuple[StationId, ...] = ()
+    suspects: tuple[AmpStationId, ...] = ()
     flush: FlushWait | None = None
     block: SuspensionLevel | None = None  # our own suspension by `urgent`
     agreed: tuple[ViewExecuted, ...] = ()
-    heard: tuple[StationId, ...] = ()  # members, since traffic was suspended or last looked at
+    heard: tuple[AmpStationId, ...] = ()  # members, since traffic was suspended or last looked at
     access: AccessState = AccessState()
 
 
@@ -311,13 +311,13 @@ class GateTurn:
         if self.config.order != "medium":
             self.own.append(frame)
 
-    def post(self, to: StationId, frame: AnyAmpFrame) -> None:
+    def post(self, to: AmpStationId, frame: AnyAmpFrame) -> None:
         if to == self.s.me:
             self.own.append(frame)
         else:
             self.effects.append(PostFrame(to, frame))
 
-    def respond(self, to: StationId, ref: FrameRef, kind: Any, **fields: Any) -> None:
+    def respond(self, to: AmpStationId, ref: FrameRef, kind: Any, **fields: Any) -> None:
         self.post(to, ResponseFrame(self.control(mdn=ref.mdn), ref, kind, **fields))
 
     def do(self, effect: Effect) -> None:
@@ -341,10 +341,10 @@ class GateTurn:
     # What everybody asks
 
     @property
-    def members(self) -> tuple[StationId, ...]:
+    def members(self) -> tuple[AmpStationId, ...]:
         return self.s.view.members if self.s.view else ()
 
-    def entry(self, sa: StationId) -> DecidedEntry:
+    def entry(self, sa: AmpStationId) -> DecidedEntry:
         return next((each for each in self.s.table if each.sa == sa), DecidedEntry(sa))
 
     def enter(self, entry: DecidedEntry) -> None:

@@ -28,6 +28,7 @@ from rostra.protocols.atomic.frames import (
     RESUME,
     SUSPEND,
     WAIT,
+    AmpStationId,
     DataFrame,
     DataId,
     DecisionFrame,
@@ -35,7 +36,6 @@ from rostra.protocols.atomic.frames import (
     PendingFrame,
     ResponseFrame,
     RunOutcome,
-    StationId,
     SuspensionLevel,
 )
 from rostra.protocols.atomic.positions import agreed_position, answers_kept
@@ -130,7 +130,7 @@ def on_response(turn: GateTurn, frame: ResponseFrame) -> None:
     _look(turn)
 
 
-def _with(stations: tuple[StationId, ...], station: StationId) -> tuple[StationId, ...]:
+def _with(stations: tuple[AmpStationId, ...], station: AmpStationId) -> tuple[AmpStationId, ...]:
     return stations if station in stations else tuple(sorted([*stations, station]))
 
 
@@ -152,7 +152,7 @@ def _look(turn: GateTurn) -> None:
         _decide(turn, accept=True)
 
 
-def missing(turn: GateTurn) -> tuple[StationId, ...]:
+def missing(turn: GateTurn) -> tuple[AmpStationId, ...]:
     """Members without an answer: counted by name, never by number (A-007)."""
     transfer = turn.s.transfer
     assert transfer is not None
@@ -220,7 +220,7 @@ def _again(turn: GateTurn) -> None:
         _send_decision(turn)
 
 
-def _exhausted(turn: GateTurn, silent: tuple[StationId, ...]) -> None:
+def _exhausted(turn: GateTurn, silent: tuple[AmpStationId, ...]) -> None:
     """All rounds are over, and these never answered."""
     transfer = turn.s.transfer
     assert transfer is not None

@@ -43,7 +43,7 @@ ResponseKind = Literal[
 ]
 
 
-class StationId(Struct, frozen=True, order=True, array_like=True, gc=False):
+class AmpStationId(Struct, frozen=True, order=True, array_like=True, gc=False):
     """A station in one of its lives; after a restart it is another one (A-016)."""
 
     host: Domain
@@ -53,12 +53,12 @@ class StationId(Struct, frozen=True, order=True, array_like=True, gc=False):
         return f"{self.host}#{self.life}"
 
 
-Stations = Annotated[tuple[StationId, ...], Meta(max_length=STATIONS_MAX)]
+Stations = Annotated[tuple[AmpStationId, ...], Meta(max_length=STATIONS_MAX)]
 
 
 class AmpViewId(Struct, frozen=True, order=True, array_like=True, gc=False):
     number: Natural
-    by: StationId  # who proposed it: two parts of a group never use one id for two views
+    by: AmpStationId  # who proposed it: two parts of a group never use one id for two views
 
 
 class AmpView(Struct, frozen=True, array_like=True):
@@ -71,7 +71,7 @@ class AmpView(Struct, frozen=True, array_like=True):
 class DataId(Struct, frozen=True, order=True, array_like=True, gc=False):
     """One run of one emitter, in all its retransmissions (A-015)."""
 
-    sa: StationId
+    sa: AmpStationId
     mdn: Natural
 
 
@@ -79,7 +79,7 @@ class SuspensionLevel(Struct, frozen=True, order=True, array_like=True, gc=False
     """No two candidates have the same one (A-061)."""
 
     counter: Natural
-    station: StationId
+    station: AmpStationId
 
 
 class RunOutcome(Struct, frozen=True, array_like=True, gc=False):
@@ -96,7 +96,7 @@ Outcomes = Annotated[tuple[RunOutcome, ...], Meta(max_length=STATIONS_MAX * 2)]
 class DecidedEntry(Struct, frozen=True, array_like=True, gc=False):
     """What a station decided last of one emitter's runs, and the last frame seen of it (A-068, A-043)."""
 
-    sa: StationId
+    sa: AmpStationId
     decided: Natural = 0
     accepted: Natural = 0
     position: Natural = 0  # of the last that was accepted
@@ -151,7 +151,7 @@ class FrameControl(Struct, frozen=True, array_like=True):
     """`mtn` rises with every frame of an emitter or monitor (A-014); control frames have none."""
 
     group: Group
-    sa: StationId
+    sa: AmpStationId
     mtn: Natural
     mdn: Natural  # 0: the frame has no data
     view: AmpViewId | None  # none: of a station that is not in yet
@@ -165,7 +165,7 @@ class FrameControl(Struct, frozen=True, array_like=True):
 class FrameRef(Struct, frozen=True, array_like=True, gc=False):
     """What a control frame is about; with `mdn` 0 a frame of a monitor."""
 
-    sa: StationId
+    sa: AmpStationId
     mdn: Natural
     mtn: Natural = 0
 

@@ -32,6 +32,7 @@ from rostra.protocols.atomic.amp_state import (
     ViewForced,
 )
 from rostra.protocols.atomic.frames import (
+    AmpStationId,
     AnyAmpFrame,
     BeaconFrame,
     CloseGateFrame,
@@ -46,7 +47,6 @@ from rostra.protocols.atomic.frames import (
     OpenGateFrame,
     PendingFrame,
     ResponseFrame,
-    StationId,
 )
 
 Effects = list[Effect]
@@ -313,7 +313,7 @@ def _on_not_member(turn: GateTurn, frame: ResponseFrame) -> None:
         turn.ignore(frame, "not for us")
 
 
-def _restarted(turn: GateTurn, now: StationId) -> None:
+def _restarted(turn: GateTurn, now: AmpStationId) -> None:
     earlier = tuple([each for each in turn.members if each.host == now.host and each != now])
     monitor.suspect(turn, earlier, "restarted")
 
@@ -338,7 +338,7 @@ def _on_timer(turn: GateTurn, timer: tuple[str | int, ...]) -> None:
         case ("round",):
             emitter.on_round_timer(turn)
         case ("decision", str(host), int(life)):
-            receiver.on_wait_timer(turn, StationId(Domain(host), life))
+            receiver.on_wait_timer(turn, AmpStationId(Domain(host), life))
         case ("monitor",):
             monitor.on_monitor_timer(turn)
         case ("suspended",):
@@ -361,7 +361,7 @@ def _on_timer(turn: GateTurn, timer: tuple[str | int, ...]) -> None:
 class AmpGate:
     """A gate that keeps its state, for drivers."""
 
-    def __init__(self, config: AmpConfig, me: StationId, group: Group) -> None:
+    def __init__(self, config: AmpConfig, me: AmpStationId, group: Group) -> None:
         self.config = config
         self.state = GateState(me, group)
 
@@ -373,7 +373,7 @@ class AmpGate:
 class AmpStation:
     """All gates of one station. With `single_emitter` they share one transfer (A-030)."""
 
-    def __init__(self, config: AmpConfig, me: StationId) -> None:
+    def __init__(self, config: AmpConfig, me: AmpStationId) -> None:
         self.config = config
         self.me = me
         self._gates: dict[Group, AmpGate] = {}

@@ -22,6 +22,7 @@ from rostra.protocols.atomic.amp_state import (
 )
 from rostra.protocols.atomic.frames import (
     ORDER,
+    AmpStationId,
     DataId,
     FrameRef,
     GetViewFrame,
@@ -30,13 +31,12 @@ from rostra.protocols.atomic.frames import (
     PendingRun,
     ProposalFrame,
     RunOutcome,
-    StationId,
     StationReport,
     StoredChange,
     ViewChange,
 )
 
-Stations = tuple[StationId, ...]
+Stations = tuple[AmpStationId, ...]
 
 
 def on_investigate(turn: GateTurn, frame: InvestigateFrame) -> None:

@@ -38,6 +38,7 @@ from rostra.protocols.atomic.frames import (
     RESUME,
     SUSPEND,
     WAIT,
+    AmpStationId,
     AmpView,
     AmpViewId,
     CloseGateFrame,
@@ -52,7 +53,6 @@ from rostra.protocols.atomic.frames import (
     OpenGateFrame,
     ResponseFrame,
     RunOutcome,
-    StationId,
     StationReport,
     StoredChange,
     SuspensionLevel,
@@ -62,7 +62,7 @@ from rostra.protocols.atomic.frames import (
 AGREED_SHIFT: Final = 16
 """The suspension level of an agreed view is its number, shifted, plus the attempt (A-089)."""
 
-Stations = tuple[StationId, ...]
+Stations = tuple[AmpStationId, ...]
 
 
 # Suspension
@@ -113,7 +113,7 @@ def _restart_timer(turn: GateTurn) -> None:
     turn.timer(turn.config.suspend_s + rank * turn.config.stagger_s, "suspended")
 
 
-def resume_block(turn: GateTurn, sa: StationId) -> None:
+def resume_block(turn: GateTurn, sa: AmpStationId) -> None:
     """The last decision of an urgent block ends the suspension of its emitter, and no other."""
     held = turn.s.suspended
     if held is not None and held.sl.station == sa and not held.frozen and turn.s.action is None:
@@ -134,7 +134,7 @@ def withdraw(turn: GateTurn) -> None:
         turn.timer(turn.config.suspend_s * (1 + _spread(turn.s.me)), "open")
 
 
-def _spread(me: StationId) -> float:
+def _spread(me: AmpStationId) -> float:
     return (sum(str(me).encode()) % 16) / 16
 
 
@@ -324,7 +324,7 @@ def _investigate(turn: GateTurn, failed: Stations) -> None:
     ask(turn)
 
 
-def _answered(turn: GateTurn) -> set[StationId]:
+def _answered(turn: GateTurn) -> set[AmpStationId]:
     action = turn.s.action
     assert action is not None
     return {each.station for each in action.answers}
@@ -393,7 +393,7 @@ def _proposal_exhausted(turn: GateTurn, silent: Stations) -> None:
         give_up(turn)
 
 
-def has_quorum(base: AmpView, stations: set[StationId]) -> bool:
+def has_quorum(base: AmpView, stations: set[AmpStationId]) -> bool:
     """More than half of the view, or half of it with its rank 0."""
     count = sum(each in stations for each in base.members)
     return 2 * count > len(base.members) or (2 * count == len(base.members) and base.members[0] in stations)
@@ -478,7 +478,7 @@ def _complete(turn: GateTurn, stored: StoredChange) -> None:
 
 
 def _agreed_change(
-    turn: GateTurn, agreed: ViewExecuted, base: AmpView | None, reports: dict[StationId, StationReport]
+    turn: GateTurn, agreed: ViewExecuted, base: AmpView | None, reports: dict[AmpStationId, StationReport]
 ) -> ViewChange:
     view = AmpView(AmpViewId(agreed.number, agreed.members[0]), agreed.members)
     old = base.members if base is not None else ()
@@ -493,7 +493,7 @@ def make_change(
     view: AmpView,
     survivors: Stations,
     failed: Stations,
-    reports: dict[StationId, StationReport],
+    reports: dict[AmpStationId, StationReport],
 ) -> ViewChange:
     outcomes = exception_decisions(turn.config, survivors, reports)
     accepted = {each.data for each in outcomes if each.accept}
@@ -501,7 +501,7 @@ def make_change(
     if survivors:
         first = reports[survivors[0]]
         delivered = first.ready + sum(each.messages for each in first.pending if each.data in accepted)
-    entries: dict[StationId, DecidedEntry] = {}
+    entries: dict[AmpStationId, DecidedEntry] = {}
     for each in [*reports.values()]:
         for entry in each.table:
             before = entries.get(entry.sa, DecidedEntry(entry.sa))
@@ -520,7 +520,7 @@ def make_change(
 
 
 def exception_decisions(
-    config: AmpConfig, survivors: Stations, reports: Mapping[StationId, StationReport]
+    config: AmpConfig, survivors: Stations, reports: Mapping[AmpStationId, StationReport]
 ) -> tuple[RunOutcome, ...]:
     """Of every run that any answer reports undecided, dead emitter or live (A-069, A-070)."""
     pending = sorted({each.data for report in reports.values() for each in report.pending})
@@ -528,7 +528,7 @@ def exception_decisions(
 
 
 def _outcome(
-    config: AmpConfig, data: DataId, survivors: Stations, reports: Mapping[StationId, StationReport]
+    config: AmpConfig, data: DataId, survivors: Stations, reports: Mapping[AmpStationId, StationReport]
 ) -> RunOutcome:
     own = reports.get(data.sa)
     if own is not None and own.last is not None and own.last.data == data:

@@ -10,7 +10,7 @@ Where we differ from the paper: on IP frames pass each other, so arrival is no o
 
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_state import GivenAnswer, QueuedRun
-from rostra.protocols.atomic.frames import StationId
+from rostra.protocols.atomic.frames import AmpStationId
 
 
 def place_of(config: AmpConfig, clock: int, held: QueuedRun | None) -> int:
@@ -36,5 +36,5 @@ def answers_kept(config: AmpConfig, answers: tuple[GivenAnswer, ...]) -> tuple[G
     return () if config.order == "medium" else answers
 
 
-def order_key(run: QueuedRun) -> tuple[int, StationId, int]:
+def order_key(run: QueuedRun) -> tuple[int, AmpStationId, int]:
     return run.place, run.data.sa, run.data.mdn

@@ -20,6 +20,7 @@ from rostra.protocols.atomic.frames import (
     RESUME,
     SUSPEND,
     WAIT,
+    AmpStationId,
     DataFrame,
     DataId,
     DecisionFrame,
@@ -27,7 +28,6 @@ from rostra.protocols.atomic.frames import (
     FrameRef,
     PendingFrame,
     RunOutcome,
-    StationId,
 )
 from rostra.protocols.atomic.positions import final_place, order_key, place_of
 
@@ -99,7 +99,7 @@ def _decide_earlier(turn: GateTurn, frame: DataFrame | DecisionFrame) -> bool:
     return True
 
 
-def _refuses(turn: GateTurn, sa: StationId) -> bool:
+def _refuses(turn: GateTurn, sa: AmpStationId) -> bool:
     held = turn.s.suspended
     return held is not None and held.sl.station != sa
 
@@ -251,7 +251,7 @@ def _flushed(turn: GateTurn) -> None:
 # When no decision comes
 
 
-def on_wait_timer(turn: GateTurn, sa: StationId) -> None:
+def on_wait_timer(turn: GateTurn, sa: AmpStationId) -> None:
     for each in turn.undecided():
         if each.data.sa == sa and not turn.frozen:
             if each.asked < turn.config.rounds:

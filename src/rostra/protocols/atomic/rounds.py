@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from rostra.protocols.atomic.amp_config import AmpConfig
-from rostra.protocols.atomic.frames import StationId
+from rostra.protocols.atomic.frames import AmpStationId
 
-Misses = tuple[tuple[StationId, int], ...]
+Misses = tuple[tuple[AmpStationId, int], ...]
 """Rounds in a row that a station did not answer; sorted."""
 
 
@@ -23,14 +23,14 @@ class RoundEnd(Struct, frozen=True):
 
     misses: Misses
     waited_s: float
-    silent: tuple[StationId, ...]
+    silent: tuple[AmpStationId, ...]
     over: bool
 
 
 def ended(
     config: AmpConfig,
-    missing: Sequence[StationId],
-    flushing: Collection[StationId],
+    missing: Sequence[AmpStationId],
+    flushing: Collection[AmpStationId],
     misses: Misses,
     waited_s: float,
 ) -> RoundEnd:

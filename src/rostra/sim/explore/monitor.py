@@ -33,6 +33,7 @@ from rostra.protocols.atomic.amp_state import (
     ViewIndicated,
 )
 from rostra.protocols.atomic.frames import (
+    AmpStationId,
     AmpView,
     AmpViewId,
     AnyAmpFrame,
@@ -41,7 +42,6 @@ from rostra.protocols.atomic.frames import (
     DecisionRequestFrame,
     FrameControl,
     ResponseFrame,
-    StationId,
     ViewChange,
 )
 from rostra.protocols.atomic.gates import step
@@ -92,7 +92,9 @@ class MonitorModel:
         self.bounds: MonitorBounds = bounds or MonitorBounds()
         self.plant = plant
         self._budget = ("crashes", "restarts", "suspicions", "losses", "doubles", "fires", "senders")
-        self._ids = tuple([StationId(Domain("abcdefgh"[place]), 1) for place in range(self.bounds.stations)])
+        self._ids = tuple(
+            [AmpStationId(Domain("abcdefgh"[place]), 1) for place in range(self.bounds.stations)]
+        )
         config = AmpConfig(run_max=1).with_omissions(0)
         if plant == "raw-arrival":
             config = replace(config, faults="bounded", shared_medium=True, order="medium", policy="any")
@@ -200,7 +202,7 @@ class MonitorModel:
         if not isinstance(frame, DecisionRequestFrame):
             return state
         old, asker = self._ids[place], frame.control.sa
-        again = StationId(old.host, 2)
+        again = AmpStationId(old.host, 2)
         control = FrameControl(GROUP, again, 0, frame.ref.mdn, None)
         answer: AnyAmpFrame = ResponseFrame(control, frame.ref, "NOT_MEMBER")
         if self.plant == "restart-accepts":
@@ -265,10 +267,10 @@ class MonitorModel:
         own = [each for gate in gates for each in violations_of(gate)]
         return [*own, *check_logs(logs), *self._held(logs, gates)]
 
-    def _held(self, logs: dict[StationId, AmpLog], gates: list[GateState]) -> list[str]:
+    def _held(self, logs: dict[AmpStationId, AmpLog], gates: list[GateState]) -> list[str]:
         """What one member has delivered, the other members of its view have or hold."""
         found = []
-        has: dict[StationId, set[DataId]] = {
+        has: dict[AmpStationId, set[DataId]] = {
             gate.me: {run.data for run in logs[gate.me].runs()} | {run.data for run in gate.queue}
             for gate in gates
         }
