@@ -23,10 +23,10 @@ from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
 from rostra.protocols.atomic.events import FramesHeard, HubPost, OrderSubmitted
-from rostra.protocols.atomic.frames import StationId
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import (
     CarriedFrame,
+    StationId,
     ViewKey,
     decode_speech,
     encode_speech,

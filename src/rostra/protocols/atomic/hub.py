@@ -28,7 +28,6 @@ from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
 from rostra.protocols.atomic.events import HubPost, OrderFlushed, OrderSubmitted
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
-from rostra.protocols.atomic.frames import StationId
 from rostra.protocols.atomic.logs import is_enough, is_prefix, longest_log, majority_has, shown_view
 from rostra.protocols.atomic.messages import (
     CHAIN_MAX,
@@ -45,6 +44,7 @@ from rostra.protocols.atomic.messages import (
     HubStart,
     MarkEntry,
     RunEntry,
+    StationId,
     ViewKey,
     Way,
     decode_entry,

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from rostra.names import Domain, host_of
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedView
-from rostra.protocols.atomic.frames import StationId
-from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView
+from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView, StationId
 from rostra.protocols.atomic.state import AgreedNow
 
 

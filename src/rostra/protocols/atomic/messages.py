@@ -23,7 +23,6 @@ from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_of
 from rostra.protocols.agreed.requests import MemberView
-from rostra.protocols.atomic.frames import StationId
 from rostra.protocols.flow.checks import check_speech
 from rostra.protocols.flow.messages import Data, Nak, Run
 from rostra.protocols.flow.runs import is_sound
@@ -50,6 +49,13 @@ class ViewKey(Struct, frozen=True, array_like=True, order=True, gc=False):
     number: Natural
     revision: Natural
     pid: Pid
+
+
+class StationId(Struct, frozen=True, array_like=True, order=True, gc=False):
+    """One life of one host's agent."""
+
+    host: Domain
+    life: Natural
 
 
 Stations = Annotated[tuple[StationId, ...], Meta(max_length=STATIONS_MAX)]

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.atomic.feeds import InFeed
-from rostra.protocols.atomic.frames import StationId
-from rostra.protocols.atomic.messages import Entry, HubReport, ViewKey
+from rostra.protocols.atomic.messages import Entry, HubReport, StationId, ViewKey
 
 
 class AgreedNow(Struct, frozen=True):

@@ -30,9 +30,8 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.atomic.events import HubPost, OrderSubmitted
-from rostra.protocols.atomic.frames import StationId
 from rostra.protocols.atomic.hub import Station
-from rostra.protocols.atomic.messages import HubSpeech, MarkEntry, ViewKey
+from rostra.protocols.atomic.messages import HubSpeech, MarkEntry, StationId, ViewKey
 from rostra.protocols.atomic.state import AgreedNow, StationOrders
 from rostra.protocols.flow.runs import block_of
 from rostra.sim.explore.model import Numbers, SearchBounds, Words, shown
