@@ -1,7 +1,7 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, OrderAgent, AccessAgent, AgreedAgent, CallAgent, LedAgent, ClaimAgent,
-                      LocalServer
+    agent             HostCore, OrderAgent, AccessAgent, UniqueAgent, AgreedAgent, CallAgent, LedAgent,
+                      ClaimAgent, LocalServer
     cluster's server  ClusterCore, and those of a domain's server
     domain's server   AccessServer, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer,
                       DomainServer
