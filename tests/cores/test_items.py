@@ -3,7 +3,7 @@
 import asyncio
 from typing import get_args
 
-from rostra.groups.items import AtomicItem, Blocked, Message, StateAsked, View
+from rostra.groups.items import AtomicItem, Blocked, CallAsked, Message, StateAsked, View
 from rostra.names import Endpoint
 
 ANN = Endpoint("eu.h1/ann#1")
@@ -30,4 +30,4 @@ def test_a_member_that_is_asked_for_the_state_gives_it_in_pieces() -> None:
 
     asyncio.run(answer())
     assert (asked.to, given) == (ANN, [b"white", b"black"])
-    assert set(get_args(AtomicItem)) == {View, Blocked, Message, StateAsked}
+    assert set(get_args(AtomicItem)) == {View, Blocked, Message, StateAsked, CallAsked}

@@ -12,6 +12,7 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord, encode_names
+from rostra.protocols.relaxed.reports import document_of
 from rostra.protocols.relaxed.requests import (
     Denied,
     Done,
@@ -37,11 +38,11 @@ STRANGER = Endpoint(f"{HOST}/stranger#1")
 
 def refusal(agent: Agent, me: Endpoint, request: Any) -> Denied:
     """Ask what must be refused, and see that the refusal is all that happens."""
-    before = agent.core._document()
+    before = document_of(agent.core)
     [answer] = agent.ask(me, request)
     assert isinstance(answer, Answer)
     assert isinstance(answer.result, Denied)
-    assert agent.core._document() == before
+    assert document_of(agent.core) == before
     error = BY_CODE[answer.result.code]
     assert answer.result.retriable == error.retriable
     assert answer.result.what

@@ -15,9 +15,7 @@ KEYS = range(4000)
 
 
 @given(st.sets(st.sampled_from(MEMBERS), min_size=2), st.integers(0, 99))
-def test_only_the_keys_of_a_member_that_left_move(
-    members: set[Endpoint], key: int, luck: st.DataObject
-) -> None:
+def test_only_the_keys_of_a_member_that_left_move(members: set[Endpoint], key: int) -> None:
     order = sorted(members)
     owner = owner_of(key, order)
     for gone in order:

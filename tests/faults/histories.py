@@ -47,10 +47,7 @@ STEPS_MAX: Final = 300_000
 PLACES: Final = 1_000_000
 """A read of our replica has its place after the command that it saw, and before the next."""
 
-HOSTS: Final = ("paris.h1",)
-"""Of callers. Members of a group with one order are on one host in this version."""
-
-DEEDS: Final = ("drop", "kill", "cut", "one-way", "loss", "server", "pause")
+DEEDS: Final = ("drop", "kill", "crash", "lonely crash", "cut", "one-way", "loss", "server", "pause")
 
 BEHAVIOURS: Final[dict[str, Behaviour]] = {"register": register, "counter": counter, "queue": queue}
 
@@ -125,7 +122,7 @@ class Histories:
         self,
         seed: int,
         *,
-        hosts: tuple[str, ...] = HOSTS,
+        hosts: tuple[str, ...] = ("paris.h1", "paris.h2", "paris.h3"),
         slow_s: float = 0.0,
         every_s: float = 6.0,
         is_fenced: bool = True,

@@ -1,6 +1,12 @@
 """Histories of a replicated object and of a lock under faults; and that a broken build is caught.
 ``make histories`` runs hours of them."""
 
+from typing import Any
+
+import pytest
+
+import rostra.protocols.atomic.hub as hub
+from rostra.client.commands import CommandLog
 from tests.faults.histories import Histories
 
 
@@ -13,6 +19,45 @@ def test_answers_under_faults_fit_one_order() -> None:
 
     assert run.count > 300 and run.in_doubt and len(run.deeds) > 2
     assert not wrong(run)
+
+
+def test_replicas_that_forget_what_they_answered_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a command that is sent again is applied again."""
+    apply = CommandLog.apply
+
+    def forgetful(log: CommandLog, position: int, asked: Any) -> Any:
+        if asked.session in log._sessions:
+            log._sessions[asked.session].outcomes = {}
+        return apply(log, position, asked)
+
+    monkeypatch.setattr(CommandLog, "apply", forgetful)
+    monkeypatch.setattr(CommandLog, "outcome", lambda *_: None)
+    found = set[str]()
+    for seed in range(1, 5):
+        found |= wrong(Histories(seed, deeds=("drop",), slow_s=0.05).run(40, workers=0))
+        if found:
+            break
+
+    assert found & {"counter, blind", "queue, blind", "register, blind", "counter, witnessed"}
+
+
+def test_delivery_before_it_is_stable_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the orderer delivers what nobody else has. It is cut off, answers, and crashes."""
+
+    def early(station: Any, out: Any) -> bool:
+        before, station.accept = station.accept, station.log.next
+        return bool(station.accept > before)
+
+    monkeypatch.setattr(hub.Station, "_advance", early)
+    found = set[str]()
+    for seed in range(1, 5):
+        found |= wrong(
+            Histories(seed, deeds=("lonely crash",), every_s=4.0, lasts_s=(4.0,)).run(60, workers=0)
+        )
+        if any(name.endswith("witnessed") for name in found):
+            break
+
+    assert any(name.endswith("witnessed") for name in found)
 
 
 def test_a_store_that_ignores_fences_is_caught_and_one_that_checks_them_is_not() -> None:
