@@ -2,18 +2,27 @@
 
 import pytest
 
+from rostra.core.effects import Event, LinkDown, LinkUp, Received, Send
 from rostra.errors import BadInput
-from rostra.names import Domain
-from rostra.protocols.agreed.branch import LeaseGiven
-from rostra.protocols.agreed.changes import ServerId
+from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.members import Because
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.agent import AGREED_AGENT
+from rostra.protocols.agreed.branch import LeaseAsked, LeaseGiven, MemberAnswer, ViewTold
+from rostra.protocols.agreed.changes import MemberId, Pid, ServerId
 from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.lease import NEVER, BranchLease
 from rostra.protocols.agreed.promises import GivenLeases
+from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.stays import HostGroup, HostMember, StayInside
+from rostra.protocols.fifo.events import Deliver
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.registry import Registry
 from rostra.stacks import NodePlan, make_stack
 
+PARIS = Domain("paris")
 HOST = Domain("paris.h1")
 
 
@@ -55,3 +64,31 @@ def test_who_is_to_be_removed_gets_no_other_lease_and_is_removed_after_its_last_
     assert not leases.are_running(1.75, (other,), 1.0)
     leases.floor = 3.0
     assert leases.are_running(2.0, (other,), 1.0)
+
+
+def test_a_host_that_is_back_does_not_live_by_a_view_told_before_the_core_set_knew_it() -> None:
+    """The core-set may be removing its members: servers between lend their lease to all hosts."""
+    group, mine = Group("all", Domain("world")), MemberId(Endpoint("paris.h1/ann#1"), (1, 1))
+    plan = NodePlan("w", HOST, True, False, 1, LinkConfig.lan(), RelaxedConfig())
+    agent = make_stack(plan, Registry())[AGREED_AGENT]
+    id, members = (4, 0, Pid(ServerId(PARIS, 1), 6)), (AgreedMember(mine, 1),)
+    agent.groups[group] = HostGroup(
+        GroupKind(MembershipKind.AGREED, survive="primary"),
+        {mine.endpoint: HostMember(StayInside(mine, b""))},
+        AgreedView(*id, members),
+    )
+    told = ViewTold(group, (HOST,), id, None, members, fence=4)
+    down = Because(HOST, PARIS, "silent")
+
+    def given(now: float, *events: Event) -> list[object]:
+        effects = [effect for event in events for effect in agent.step(now, event)]
+        for asked in [each.message for each in effects if isinstance(each, Send)]:
+            if isinstance(asked, LeaseAsked):
+                effects += agent.step(now, Received(PARIS, LeaseGiven(asked.number, (750,))))
+        return [type(each.item) for each in effects if isinstance(each, Deliver)]
+
+    assert set(given(1.0, LinkUp(PARIS, 1), LinkDown(PARIS, down))) == {MemberBlocked}
+    assert given(2.0, LinkUp(PARIS, 2), Received(PARIS, told)) == []
+    (question,) = [each.message.question for each in agent.asked.values()]
+    assert given(2.5, Received(PARIS, MemberAnswer(group, question))) == []
+    assert given(3.0, Received(PARIS, told)) == [MemberView]

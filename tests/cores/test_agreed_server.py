@@ -10,11 +10,12 @@ from rostra.core.stack import Stack
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAsked
+from rostra.protocols.agreed.branch import HostHolds, HostQuestion, LeaseAsked, MemberAsked
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId, Pid, ServerId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX, QUEUE_MAX
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember
 from rostra.protocols.agreed.server import AGREED_SERVER, RESTORE
+from rostra.protocols.agreed.server import LOST as HOSTS_LOST
 from rostra.protocols.agreed.state import QueuedChange
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
@@ -215,3 +216,24 @@ def test_a_member_whose_host_is_lost_while_it_joins_is_removed_unless_the_host_i
     assert paris.group.views[2].joined == (member("h3"),)
     assert paris.group.view.ids == (member("h1"), *([member("h3")] if is_back else []))
     assert paris.group.view.failed == (() if is_back else (member("h3"),))
+
+
+def test_a_member_that_asked_to_join_again_is_not_removed_while_its_host_has_a_lease() -> None:
+    """Its join was done, and the answer got lost: it lives, and is no member that only comes."""
+    paris = Cluster("h1", "h3")
+    paris.synced("h1", "h3")
+    for host in ("h1", "h3"):
+        paris.asked(host, GroupVerb.JOIN, member(host))
+    paris.receive("h3", LeaseAsked(1))
+    part = paris.stack[AGREED_SERVER].sets[PARIS]
+    again = MemberAsked(CHESS, paris.question("h3"), GroupVerb.JOIN, (AgreedMember(member("h3"), 0),), AGREED)
+    part.asked[str(again.question)] = again  # as if other servers had still to acknowledge it
+    paris.stack.step(paris.now, LinkDown(Domain("paris.h3"), replace(LOST, what="ended by peer")))
+    paris.now = 0.6
+    paris.stack.step(paris.now, TimerFired(HOSTS_LOST))
+    paris.asked("h1", GroupVerb.JOIN, member("h1", "bob", 2))
+    assert paris.group.view.ids == (member("h1"), member("h3"), member("h1", "bob", 2))
+
+    paris.now = 1.1
+    paris.stack.step(paris.now, TimerFired(HOSTS_LOST))
+    assert paris.group.view.ids == (member("h1"), member("h1", "bob", 2))

@@ -22,10 +22,11 @@ from rostra.sim.storm import PRIMARY, StormFailed, storm
 
 LEDGER = Group("ledger", Domain("eu"))
 SENT_AFTER_ITS_LINK = 6  # what waited for a record was sent to a neighbour that had been given up meanwhile
+TOLD_BEFORE_IT_WAS_BACK = 50031  # a host that was being removed lived by a view on its way to it
 
 
 @pytest.mark.spec("V-099")
-@pytest.mark.parametrize("seed", [*seeds(6), SENT_AFTER_ITS_LINK])
+@pytest.mark.parametrize("seed", [*seeds(6), SENT_AFTER_ITS_LINK, TOLD_BEFORE_IT_WAS_BACK])
 def test_one_side_lives_and_in_the_end_all_do(seed: int) -> None:
     storm(seed, PRIMARY)
 

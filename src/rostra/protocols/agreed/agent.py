@@ -493,6 +493,9 @@ class AgreedAgent(Service):
             if known is None and self.host in told.hosts and told.group not in asked:
                 self._hold_one(told.group, out)  # which the core-set does not know
             return
+        if known.blocked and not told.blocked and self._may_be_given_up(told.group, known):
+            out.append(Ignored("ViewTold", "the core-set may not know that we are back"))
+            return
         before = known.view
         view = _view_of(told, before)
         if view is None:
@@ -529,6 +532,12 @@ class AgreedAgent(Service):
         is_plain = here.isdisjoint(_endpoints((*view.left, *view.failed)))
         follows = before is not None and told.base == before.id and not was_blocked and is_plain
         self._show(now, told.group, known, out, anew=is_new or bool(was_blocked), follows=follows)
+
+    def _may_be_given_up(self, group: Group, known: HostGroup) -> bool:
+        """Until what we hold is answered, the core-set may be removing our members: they must not live by a
+        view that it told before. It tells the view again after its answer."""
+        asked = [each.message for each in self.asked.values() if isinstance(each.message, HostHolds)]
+        return is_exclusive(known.kind) and any(each.group == group for each in asked)
 
     def _show(
         self,

@@ -14,6 +14,9 @@ recent answer keeps a member alive:
   Else its members are in doubt. Who confirmed acknowledges no change that removes the asker, and proposes
   none, for `doubt_after_s`.
 - A lease to a host is never longer than what is left of the server's own, nor of those above it.
+- A lease is lent to a host, whatever becomes of its members. One that was blocked when its link broke, and is
+  back, stays so until the core-set has answered what it holds, and tells the view after that: views on their
+  way before may be older than its removal.
 
 Everything is measured from the moment of the question at who asks, and from that of the answer at who
 answers, which is later. So clocks need not agree; they must run at about the same speed. A process that stood

@@ -492,6 +492,10 @@ class AgreedServer(Holdings, Service):
                 gone = [id for id in below if id not in self._held(id, group)]
                 self._propose_loss(now, core, group, gone, out)
 
+    def _is_lost(self, id: MemberId) -> bool:
+        """Is it to be removed when it lives by no lease any more?"""
+        return any(inside(domain, id.endpoint) for domain in self._lost)
+
     def _propose_loss(
         self, now: Instant, core: CoreSet, group: Group, lost: Sequence[MemberId], out: list[Effect]
     ) -> None:
@@ -651,7 +655,7 @@ class AgreedServer(Holdings, Service):
         )
         for host in sorted(self._holding):
             self._bring_back(self._now, core, group, host, known.kind, out)
-        orphans = [id for id in known.view.ids if id in self._orphans]
+        orphans = [id for id in known.view.ids if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
         if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
