@@ -223,10 +223,10 @@ def test_a_word_that_cannot_be_right_is_wrong_use(cluster: Cluster, words: list[
     assert said in answer.err and answer.err.startswith("error: ")
 
 
-def test_a_name_of_a_kind_that_is_not_there_yet_is_refused(cluster: Cluster) -> None:
+def test_a_restricted_name_without_an_authority_is_not_joined(cluster: Cluster) -> None:
     answer = cluster.run("join", "acme!payroll")
-    assert (answer.code, answer.out) == (3, "")
-    assert "is a restricted name" in answer.err and "use a public name" in answer.err
+    assert (answer.code, answer.out) == (4, "")
+    assert "acme" in answer.err and answer.err.startswith("error: "), answer.err
 
 
 def test_an_agent_that_is_not_there_is_unreachable(cluster: Cluster, tmp_path: object) -> None:
