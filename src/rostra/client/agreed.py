@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
@@ -246,3 +246,35 @@ class AgreedMembership(OneReader):
 
 def _members(listed: tuple[tuple[Endpoint, bytes], ...]) -> Members:
     return tuple([Member(endpoint, (0, 0), member_sheet(data).meta) for endpoint, data in listed])
+
+
+class ShowsViews:
+    """A group with messages and agreed membership: what it shows of its views."""
+
+    __slots__ = ()
+    _views: AgreedMembership
+
+    @property
+    def view(self) -> View | None:
+        """The last one that has come; the loop over our items may not have reached it yet."""
+        return self._views.view
+
+    @property
+    def blocked(self) -> Blocked | None:
+        """Since when, and why, while our side must not go on."""
+        return self._views.blocked
+
+    @property
+    def members(self) -> Members:
+        """Of the last view, in order of rank."""
+        return self._views.members
+
+    @property
+    def rank(self) -> int | None:
+        """Ours in the last view: 0 is the most senior member's."""
+        return self._views.rank
+
+    async def ready(self, *, deadline_s: float | None = None) -> Self:
+        """Wait for the first view, or for the end of a standstill."""
+        await self._views.ready(deadline_s=deadline_s)
+        return self

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from rostra.client.agreed import AgreedMembership
+from rostra.client.agreed import AgreedMembership, ShowsViews
 from rostra.client.conversation import Conversation, Items
 from rostra.client.session import within
 from rostra.client.streams import again
@@ -25,8 +25,7 @@ from rostra.errors import (
     Terminated,
     Unreachable,
 )
-from rostra.groups.items import AgreedItem, Blocked, View
-from rostra.groups.members import Members
+from rostra.groups.items import AgreedItem
 from rostra.names import Group
 from rostra.protocols.agreed.calls import GroupTerminated
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AgreedConversation:
+class AgreedConversation(ShowsViews):
     """This endpoint is in a group with ``membership="agreed"`` and ``delivery="fifo"``, until `leave` or the
     end of its ``async with``.
 
@@ -62,37 +61,10 @@ class AgreedConversation:
             f"<{self.group}, agreed, {self._talk.role.value}{'' if self._talk._left is None else ', left'}>"
         )
 
-    # Who is there
-
-    @property
-    def view(self) -> View | None:
-        """The last one."""
-        return self._views.view
-
-    @property
-    def blocked(self) -> Blocked | None:
-        """Since when, and why, while our side must not go on."""
-        return self._views.blocked
-
-    @property
-    def members(self) -> Members:
-        """Of the last view, in order of rank."""
-        return self._views.members
-
-    @property
-    def rank(self) -> int | None:
-        """Ours in the last view: 0 is the most senior member's."""
-        return self._views.rank
-
     @property
     def unconfirmed(self) -> int:
-        """When we left: so many of our messages somebody may not have."""
+        """When we left: how many of our messages some member may not have."""
         return self._talk.unconfirmed
-
-    async def ready(self, *, deadline_s: float | None = None) -> "AgreedConversation":
-        """Wait for the first view, or for the end of a standstill."""
-        await self._views.ready(deadline_s=deadline_s)
-        return self
 
     # Speaking
 

@@ -17,14 +17,14 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
-from rostra.client.agreed import AgreedMembership
+from rostra.client.agreed import AgreedMembership, ShowsViews
 from rostra.client.arenas import Loan
 from rostra.client.calls import (
     REQUEST,
@@ -79,7 +79,6 @@ from rostra.groups.items import (
     StateAsked,
     View,
 )
-from rostra.groups.members import Members
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.calls import GroupTerminated
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
@@ -120,7 +119,7 @@ class _Handed:
         self.done = done
 
 
-class Ordered(OneReader):
+class Ordered(ShowsViews, OneReader):
     """This endpoint is in a group with ``delivery="atomic"``, until `leave` or the end of its ``async with``.
 
     Iterate over it for what happens, in one order for all members: `View` and `Blocked`, and between them
@@ -182,33 +181,6 @@ class Ordered(OneReader):
 
     def __repr__(self) -> str:
         return f"<{self.group}, atomic{'' if self._left is None else ', left'}>"
-
-    # Who is there
-
-    @property
-    def view(self) -> View | None:
-        """The last one that has come; the loop over our items may not have reached it yet."""
-        return self._views.view
-
-    @property
-    def blocked(self) -> Blocked | None:
-        """Since when, and why, while our side must not go on."""
-        return self._views.blocked
-
-    @property
-    def members(self) -> Members:
-        """Of the last view, in order of rank."""
-        return self._views.members
-
-    @property
-    def rank(self) -> int | None:
-        """Ours in the last view: 0 is the most senior member's."""
-        return self._views.rank
-
-    async def ready(self, *, deadline_s: float | None = None) -> "Ordered":
-        """Wait for the first view, or for the end of a standstill."""
-        await self._views.ready(deadline_s=deadline_s)
-        return self
 
     # Speaking
 
@@ -722,7 +694,7 @@ class _First(Awaitable[Receipt]):
     def __init__(self, receipts: "asyncio.Future[list[Receipt]]") -> None:
         self._receipts = receipts
 
-    def __await__(self):  # type: ignore[no-untyped-def]  # as the future's
+    def __await__(self) -> Generator[Any, None, Receipt]:
         receipts = yield from self._receipts.__await__()
         return receipts[0]
 

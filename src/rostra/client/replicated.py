@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-O = TypeVar("O", bound="Replicated")  # noqa: E741
+ReplicatedT = TypeVar("ReplicatedT", bound="Replicated")
 
 SURVIVE: Final = "majority"
 """Which side of a partition goes on: at most one, or there would be two objects."""
@@ -451,19 +451,21 @@ def _wake_all(waiting: list[asyncio.Future[None]]) -> None:
             waits.set_result(None)
 
 
-class Replicating(Generic[O]):
+class Replicating(Generic[ReplicatedT]):
     """For ``async with``, or ``await``."""
 
     __slots__ = ("_begin", "_deadline_s", "_object", "_replication")
 
-    def __init__(self, begin: Callable[[], Replication], object_: O, deadline_s: float | None) -> None:
+    def __init__(
+        self, begin: Callable[[], Replication], object_: ReplicatedT, deadline_s: float | None
+    ) -> None:
         self._begin, self._object, self._deadline_s = begin, object_, deadline_s
         self._replication: Replication | None = None
 
-    def __await__(self) -> Generator[Any, Any, O]:
+    def __await__(self) -> Generator[Any, Any, ReplicatedT]:
         return self.__aenter__().__await__()
 
-    async def __aenter__(self) -> O:
+    async def __aenter__(self) -> ReplicatedT:
         if getattr(self._object, "_replication", None) is not None:
             what = f"this {type(self._object).__name__} was replicated already"
             raise BadInput(what, fix="make a new one for each time")
@@ -481,7 +483,7 @@ class Replicating(Generic[O]):
 def replicate(
     me: "Me",
     name: str,
-    object_: O,
+    object_: ReplicatedT,
     scope: str = "world",
     *,
     survive: str = SURVIVE,
@@ -489,7 +491,7 @@ def replicate(
     meta: bytes = b"",
     checkpoint_every: int = CHECKPOINT_EVERY,
     deadline_s: float | None = None,
-) -> Replicating[O]:
+) -> Replicating[ReplicatedT]:
     """Keep an object the same at all members of a group: ``async with me.replicate("ledger", Ledger())``.
 
     The first member's object is the state; who comes later is given it, and `object_` becomes that. `survive`
