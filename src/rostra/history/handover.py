@@ -5,7 +5,7 @@
 
 Importing PySpark, pandas and Arrow takes longer than a warm Spark needs for most answers. So the keeper
 (`warm`) starts a process that has done it and waits (`rostra.cli.history.ready`). Each command is run by a
-fork of it, on the terminal and in the directory of whoever asked; Ctrl-C and SIGTERM are passed on.
+fork of it, on the terminal and in the directory of the caller; Ctrl-C and SIGTERM are passed on.
 
 Where there is none, or it was made of other files than these, the command runs here, as it would anyway.
 This module imports nothing that takes time.

@@ -165,7 +165,7 @@ NEW_NAMES: Final = {
     "first": "first_number",
     "last": "last_number",
 }
-"""Columns of files whose names are methods of a DataFrame or words of SQL. Whoever reads has them under both
+"""Columns of files whose names are methods of a DataFrame or words of SQL. Readers have them under both
 names, until the next format of tables: see decision 24."""
 
 

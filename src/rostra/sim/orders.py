@@ -1,6 +1,6 @@
 """A simulated program's membership in a group whose messages have one order, and what is promised of it.
 
-total-order    a position stands for one message in a view, whoever is given it; no position is left out
+total-order    a position stands for one message in a view, at every member; no position is left out
 all-or-none    what any member was given in a view is before every view that came next
 integrity      each sender's messages in order, each once, as they were said
 """

@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _serve(caller: socket.socket, made_of: str) -> None:
-    """As the process of whoever asked, to the end of the command and of this copy."""
+    """As the process that asked, to the end of the command and of this copy."""
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

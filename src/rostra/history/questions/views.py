@@ -1,4 +1,4 @@
-"""Views of agreed groups: who was in one, by its number or at a time, and why somebody was not any more.
+"""Views of agreed groups: who was in one, by its number or at a time, and why a member was removed.
 
     view_states    every view that members of a host were given, whole, and when they were blocked
     who_view       the members of view n, one row each; in a partition one number may stand for two views
@@ -165,7 +165,7 @@ def _listed(had: DataFrame) -> DataFrame:
 
 def agreed_removals(views: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
     """The row of a view in which the subject was last lost, up to a time, by members in a place: an endpoint,
-    or somebody in a host or domain."""
+    or any of a host or domain."""
     lost = views.where(
         (F.col("kind") == "view")
         & F.col("news")

@@ -10,7 +10,7 @@
 
 An authority is an ordinary program in the group ``authority/<name>``, anywhere in the world. Its messages to
 the endpoint that wants to join are answers to the agent, and are taken out of the endpoint's messages. Any
-program may join that group: an answer counts for its signature, whoever sent it.
+program may join that group: an answer counts for its signature, not for its sender.
 
 The check is made before the join has any effect (S-012), and the proof goes with the member's record, so that
 every server and agent that gets it checks again. Leaving, resolving, watching and sending are open (S-015).

@@ -19,7 +19,7 @@ Believed = Callable[[tuple[Revocation, ...]], list[Effect]]
 
 
 def asked_to_revoke(judge: Judge, token: int, data: bytes, believed: Believed) -> list[Effect]:
-    """By a program: whoever it is, the signature counts."""
+    """From any program: the signature counts."""
     revocation = decode_revocation(data)
     why = "it cannot be read" if revocation is None else judge.revoke(revocation)
     if revocation is None or (why and why != KNOWN):

@@ -507,7 +507,7 @@ def _kept(part: AgreedGroup, view: AgreedView, outcome: Outcome | None) -> Agree
 
 
 def _made_anew(known: AgreedGroup) -> AgreedGroup:
-    """A group that was deleted, and somebody joins: numbers and fences go on."""
+    """A group that was deleted, and a program joins: numbers and fences go on."""
     view = replace(known.view, revision=known.view.revision + 1, left=(), attributes=b"")
     return replace(known, views=(*known.views, view)[-VIEWS_KEPT:])
 

@@ -1,4 +1,4 @@
-"""What a server keeps of its part in a set, so that whoever takes its place is the same member of it (D4).
+"""What a server keeps of its part in a set, so that its successor is the same member of it (D4).
 
     step ──▶ state ──▶ records: one for the set, one for each group that changed ── Secure ──▶ what it sends
 

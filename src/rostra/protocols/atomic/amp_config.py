@@ -45,7 +45,7 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         By so much later for each rank does a standby take over from a monitor that is silent.
     `policy`
         `majority`: a view goes on with more than half of the members of the one before, or with half of them
-        and its rank 0. `any`: whoever is left goes on, in each part of the network.
+        and its rank 0. `any`: the stations that are left go on, in each part of the network.
     `decides`
         `own`: this group's monitor decides views. `agreed`: views come from agreed membership, and the
         monitor executes them (A-089).

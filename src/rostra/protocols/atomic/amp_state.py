@@ -338,7 +338,7 @@ class GateTurn:
     def ignore(self, frame: object, why: str) -> None:
         self.effects.append(Ignored(type(frame).__name__, why))
 
-    # What everybody asks
+    # What all machines ask
 
     @property
     def members(self) -> tuple[AmpStationId, ...]:

@@ -2,7 +2,7 @@
 
     agreed view V ── is its first station our orderer? ── yes ──▶ go on; the orderer gives V a place (a mark)
                           └── no: freeze ──▶ HubReport to it; or, if we are it, gather all reports
-    all have reported ──▶ the longest log counts ──▶ new epoch: what somebody lacks, then V, then new runs
+    all have reported ──▶ the longest log counts ──▶ new epoch: what a station lacks, then V, then new runs
 
 **Order.** The orderer numbers runs as they come, and gives each its positions. An entry is stable when the
 stations that `stable` names have it (`HubHave`, cumulative); then it is given to members, everywhere. So what
@@ -641,7 +641,7 @@ class Station:
                 out.append(Ignored(type(message).__name__, "not expected"))
 
     def _learn(self, accept: int, all: int) -> None:
-        """Whoever says so knows of more than we have, perhaps."""
+        """The orderer may know of more than we have."""
         self.accept, self.all = max(self.accept, accept), max(self.all, all)
         self._says_have = True
 

@@ -239,7 +239,7 @@ def _deliver(turn: GateTurn, data: DataId, items: tuple[bytes, ...], position: i
 
 
 def _flushed(turn: GateTurn) -> None:
-    """Something was decided: whoever waited for it is looked at (A-024)."""
+    """Something was decided: runs that waited for it are looked at (A-024)."""
     waits = {each.data for each in turn.undecided()}
     for each in turn.undecided():
         if each.behind and not waits.intersection(each.behind):

@@ -255,7 +255,7 @@ class HubModel:
 
     def _next_view(self, name: str, told: int, dead: bool) -> int | None:
         """The next agreed view that this one can be told. One that joins hears of none before; and a view
-        that is over need not reach everybody."""
+        that is over need not reach all stations."""
         later = [n for n in range(told + 1, 4) if name in INSIDE[n - 1] and (n < 3 or dead)]
         return later[0] if later else None
 
