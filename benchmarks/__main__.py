@@ -5,7 +5,7 @@ import datetime
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,12 +21,11 @@ from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
 from benchmarks.peers.rostra import Deployment, RostraService
-from benchmarks.workloads import Size
+from benchmarks.workloads import Measure, Size
 
 RESULTS: Final = Path(__file__).parent / "results"
 
 Make = Callable[[], Service]
-Measure = Callable[[Service, Size], Awaitable[Measures]]
 
 
 def echo() -> Service:

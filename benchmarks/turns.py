@@ -22,11 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import workloads
-from benchmarks.__main__ import Measure
 from benchmarks.crew import run
 from benchmarks.figures import Measures
 from benchmarks.peers.rostra import Deployment, RostraService
-from benchmarks.workloads import Size
+from benchmarks.workloads import Measure, Size
 
 ROOT: Final = Path(__file__).parent.parent
 SIZE: Final = Size(ask_s=1.5, paced=200, by_role=True)

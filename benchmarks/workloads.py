@@ -16,6 +16,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,6 +82,9 @@ class Size(Struct, frozen=True):
             patience_s=60.0,
             storm_p99_ms=60_000.0,
         )
+
+
+Measure = Callable[[Service, Size], Awaitable[Measures]]
 
 
 class Incomplete(AssertionError):
