@@ -239,6 +239,7 @@ MESSAGES: list[Any] = [
     agreed.Offer(*HEAD, PART, (CarriedGroup(CHESS, None, GroupPlace((PARIS,), (JOINS,), True, FR)),)),
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),
+    agreed.SetEvidence(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),

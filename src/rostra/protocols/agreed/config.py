@@ -77,6 +77,11 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         A failure that all servers saw is processed by the first of them; the one of rank k waits k times as
         long before it does so itself. It should exceed a round trip. Default 0.2, wan 0.5. Raising it: slower
         removal when the first one did not see it; fewer coordinators that yield to each other.
+    `gather_s`
+        Before a server that not all others have lost is removed, they have this long to say whom they lost
+        (`cut.py`). It should exceed twice an interval between heartbeats. Default 0.5, wan 2.0; 0: the
+        first that loses a server removes it. Raising it: later removal in a partial cut. A server that is
+        dead is removed when the last of the others has lost it.
     `probe_s`
         A part of a set that sees servers outside of it looks for the other parts this often (V-103); it also
         does so whenever a link comes up. Default 2.0, wan 4.0. Raising it: parts that could not merge at once
@@ -111,6 +116,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     commit_after_s: float = 1.0
     status_after_s: float = 0.5
     stagger_s: float = 0.2
+    gather_s: float = 0.5
     probe_s: float = 2.0
     reform_s: float = inf
     doubt_after_s: float = 0.75
@@ -129,6 +135,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         ):
             _require(getattr(self, name) > 0, f"{name} must be positive")
         _require(self.down_after_s >= 0, "down_after_s must not be negative")
+        _require(self.gather_s >= 0, "gather_s must not be negative")
         _require(self.reform_s >= 0, "reform_s must not be negative")
         _require(self.retries >= 1, "retries must be at least 1")
 
@@ -143,6 +150,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
             commit_after_s=2.0,
             status_after_s=1.0,
             stagger_s=0.5,
+            gather_s=2.0,
             probe_s=4.0,
             doubt_after_s=2.5,
         )

@@ -295,6 +295,7 @@ class Reforming(SetContext):
         self._set(
             phase=Idle(),
             isolated=state.isolated & ours,
+            accused_since=state.accused_since if state.isolated & ours else None,
             evidence=tuple([(who, whom) for who, whom in evidence if whom]),
             carried=(),
         )
