@@ -60,6 +60,10 @@ RESTORE_S: Final = 10.0
 not come back are then removed. It should exceed what a link takes to come up again."""
 
 
+LEVEL_MAX: Final = 1 << 30
+"""Of members (`seniority.py`)."""
+
+
 class AgreedConfig(Struct, frozen=True, kw_only=True):
     """How long a server of a set waits for another before it goes on without it. Links detect a server that
     is dead within the bounds of `DetectConfig`; what is here is for one that lives and does not answer
@@ -106,6 +110,9 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         Whether the core-set of a group without a rule for partitions follows its members. Default no, until
         calls about groups find those that have moved. Without it every group is agreed on by the set of its
         scope, and waits for all sites in it.
+    `level`
+        An agent's, of its members (`seniority.py`): raised with every roll-out, members that were restarted
+        are told from those that were not. Default 0.
     `down_after_s`
         A group whose members are all in one branch has been so for this long before that branch's set takes
         it over (`T_down`). Default 2.0. Lowering it: members that come and go at the border of two branches
@@ -122,6 +129,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     doubt_after_s: float = 0.75
     retries: int = 3
     moves: bool = False
+    level: int = 0
     down_after_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -134,6 +142,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
             "doubt_after_s",
         ):
             _require(getattr(self, name) > 0, f"{name} must be positive")
+        _require(0 <= self.level <= LEVEL_MAX, f"level must be from 0 to {LEVEL_MAX}")
         _require(self.down_after_s >= 0, "down_after_s must not be negative")
         _require(self.gather_s >= 0, "gather_s must not be negative")
         _require(self.reform_s >= 0, "reform_s must not be negative")

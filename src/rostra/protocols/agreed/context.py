@@ -149,7 +149,7 @@ class SetContext:
     def _has_gathered(
         self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...], accusations: Accusations
     ) -> bool:
-        """Is it known whom each has lost? All that are to stay have lost these; or there was time to say so."""
+        """Have all that are to stay lost these, or had they time to say whom they lost?"""
         since = self.state.accused_since
         is_unanimous = all(set(failed) <= accusations.get(each, frozenset()) for each in part)
         return since is None or self._now >= since + self.config.gather_s or is_unanimous

@@ -210,8 +210,10 @@ class SetCore(Reforming):
                         self._ignored(name, "of a round that is over")
             case Declined():
                 self._declined(who, message)
-            case SetProbe(part=part) | Offer(part=part) if not (
-                state.me in part.view.servers or self._is_of_before(who, message)
+            case SetProbe(part=part) | Offer(part=part) if (
+                who in state.view.servers
+                and state.me not in part.view.servers
+                and not self._is_of_before(who, message)
             ):
                 self._isolate(who, "it went on without us")  # as after a failover that took too long
             case SetProbe() | Offer():
@@ -586,8 +588,9 @@ class SetCore(Reforming):
         new = [each for each in servers if each not in self.state.isolated]
         for each in new:
             self._isolate(each, "its link is down")
+        outside = frozenset(self.state.electorate).difference(self.state.view.servers)
         if new and self.config.gather_s:
-            self._send_all(SetEvidence(*self._head()))
+            self._send_all(SetEvidence(*self._head()), besides=outside)
 
     def _follow_another(self, proposal: Proposal, failed: Round) -> None:
         """The coordinator of our round failed. Another may have seen it before us, and have won already."""

@@ -118,7 +118,7 @@ RESTORE: Final[TimerKey] = ("agreed", "", "restore")
 TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
 
 _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
-_ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL)
+_ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.BACK)
 
 DEPARTED_MAX: Final = 4_096
 """Members that left of which a server remembers it: longer than their joins can be under way."""
@@ -576,7 +576,7 @@ class AgreedServer(Holdings, Service):
             made = self._kind_made(core, group, kind)
             change = GroupChange(group, GroupVerb.JOIN, ids, request, data=meta, kind=made, fence=floor)
         else:
-            for id in ids:
+            for id in ids if message.verb is not GroupVerb.BACK else ():
                 self._held(id, group).pop(id, None)
                 self._departed[id] = None
             if group in groups and not groups[group]:

@@ -18,7 +18,7 @@ from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
 from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
-from rostra.protocols.agreed.calls import GroupCall, GroupPresented
+from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupPresented, HostDrained
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -32,12 +32,12 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
+AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | DrainHost | JoinLed | LeaveLed
 AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup
 AnyRequest = (
     AnyResolveRequest | AnyGroupRequest | AnySetRequest | JoinOrdered | LeaveOrdered | AnyAccessRequest
 )
-AnyAnswer = AnyResolveAnswer | GroupPresented | AnySetAnswer
+AnyAnswer = AnyResolveAnswer | GroupPresented | HostDrained | AnySetAnswer
 AnyTold = AnyNotice | AnySetNotice
 
 

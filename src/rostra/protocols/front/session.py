@@ -23,6 +23,7 @@ from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
 from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup
+from rostra.protocols.agreed.calls import DrainHost
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
@@ -106,7 +107,7 @@ _NEW_WORK: Final = (
 )
 """What an agent that is shutting down refuses."""
 
-_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup)
+_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup, DrainHost)
 """What a program over TCP may ask only if it has shown a token."""
 
 _SPOKEN: Final = (
