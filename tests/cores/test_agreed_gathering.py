@@ -4,7 +4,7 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
-from support.setnet import SetNet
+from support.setnet import SetNet, join
 
 from rostra.protocols.agreed.messages import SetEvidence
 from rostra.protocols.agreed.state import Holding
@@ -58,8 +58,6 @@ def test_a_server_that_one_other_lost_is_removed_after_a_while() -> None:
 
 def test_changes_of_others_do_not_put_off_a_removal() -> None:
     """The time is counted from the first loss, not from the last commit."""
-    from support.setnet import join
-
     net = SetNet("abc", gather_s=0.5)
     net.cut("a", "c")
     net.flow()

@@ -299,7 +299,7 @@ def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveB
             "reform",
             "old-partings",
             "crashes=0 suspicions=1 links=3",
-            "3 parts, after faults that make at most 2",
+            "2 parts, after faults that make at most 1",
         ),
         ("reform", "keep-isolation", "changes=1 crashes=1", "all are linked, and stay apart"),
         ("reform", "groups-left", "changes=1 crashes=0", "one last commit, and different groups"),

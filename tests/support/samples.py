@@ -303,6 +303,7 @@ REQUESTS: list[Any] = [
     ),
     ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
+    calls.DrainHost(True),
 ]
 
 ANSWERS: list[Any] = [
@@ -315,6 +316,7 @@ ANSWERS: list[Any] = [
     program.Recalled(b"{}"),
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
+    calls.HostDrained((calls.DrainedGroup(CHESS, True, 1, 2, "no"),)),
     led_program.SetCreated(OWN_SET),
     led_program.SequenceOpened(7, (ANN, BOB)),
 ]
