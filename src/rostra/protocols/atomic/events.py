@@ -8,7 +8,7 @@ from typing import Any
 
 from rostra.core.effects import Effect, Event, Observation
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.atomic.messages import HubMessage, HubSpeech
+from rostra.protocols.atomic.messages import AnyHubMessage, HubMessage
 from rostra.protocols.fifo.events import Heard, Item
 from rostra.protocols.flow.messages import DataMessage
 
@@ -28,7 +28,7 @@ class FramesHeard(Event, frozen=True, gc=False):
 
     group: Group
     source: Domain
-    messages: tuple[HubSpeech, ...]
+    messages: tuple[AnyHubMessage, ...]
 
 
 def heard(group: Group, source: Domain, messages: tuple[Any, ...]) -> Heard | FramesHeard:
@@ -53,7 +53,7 @@ class HubPost(Effect, frozen=True, gc=False):
 
     to: Domain
     group: Group
-    message: HubSpeech
+    message: AnyHubMessage
 
 
 class OrderFlushed(Observation, frozen=True):
