@@ -56,7 +56,7 @@ from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo import events as fifo_events
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
 from rostra.protocols.fifo.voice import is_aggregate
-from rostra.protocols.flow.messages import Data as Speech
+from rostra.protocols.flow.messages import Data as AnyDataMessage
 from rostra.protocols.flow.messages import Nak, Numbered
 from rostra.protocols.front.events import (
     EndpointsSuspected,
@@ -512,7 +512,7 @@ class Scribe:
         for message in event.messages:
             self._links.datagram("received", event.source, type(message))
             data = message.data if type(message) is Numbered else message
-            if type(data) is Speech and data.repair:
+            if type(data) is AnyDataMessage and data.repair:
                 self._spoken.came_again(event, data, outputs)
 
     # What was told

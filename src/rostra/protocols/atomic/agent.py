@@ -28,8 +28,8 @@ from rostra.protocols.atomic.messages import (
     CarriedFrame,
     StationId,
     ViewKey,
-    decode_speech,
-    encode_speech,
+    decode_hub,
+    encode_hub,
 )
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT
@@ -82,7 +82,7 @@ class OrderAgent(Service):
                     station.ticked(now, out)
                     self._after(now, station, out)
             case Received(sender, CarriedFrame() as carried):
-                message = decode_speech(carried.body)
+                message = decode_hub(carried.body)
                 if sender != self._lan or carried.to != self.host:
                     out.append(Ignored("CarriedFrame", "not for us"))
                 elif message is None:
@@ -168,7 +168,7 @@ class OrderAgent(Service):
             return Transmit(effect.to, effect.group, cast(Any, effect.message))
         if not self._agreed.up:
             return Ignored(type(effect.message).__name__, "our server is out of sight")
-        body = encode_speech(effect.message)
+        body = encode_hub(effect.message)
         return Send(self._lan, CarriedFrame(self.host, effect.to, effect.group, body))
 
 

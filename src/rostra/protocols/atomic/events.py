@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rostra.core.effects import Effect, Event, Observation, Recallable, RecallNote
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.atomic.messages import HubMessage, HubSpeech, ViewKey
+from rostra.protocols.atomic.messages import AnyHubMessage, HubMessage, ViewKey
 from rostra.protocols.fifo.events import Heard, Item
 from rostra.protocols.flow.messages import DataMessage
 
@@ -30,7 +30,7 @@ class FramesHeard(Event, frozen=True, gc=False):
     recalls: ClassVar = True
     group: Group
     source: Domain
-    messages: tuple[HubSpeech, ...]
+    messages: tuple[AnyHubMessage, ...]
 
 
 def heard(group: Group, source: Domain, messages: tuple[Any, ...]) -> Heard | FramesHeard:
@@ -55,7 +55,7 @@ class HubPost(Effect, frozen=True, gc=False):
 
     to: Domain
     group: Group
-    message: HubSpeech
+    message: AnyHubMessage
 
 
 class OrderFlushed(Observation, frozen=True):

@@ -31,6 +31,7 @@ from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import is_enough, is_prefix, longest_log, majority_has, shown_view
 from rostra.protocols.atomic.messages import (
     CHAIN_MAX,
+    AnyHubMessage,
     Chain,
     HubAsk,
     HubData,
@@ -40,7 +41,6 @@ from rostra.protocols.atomic.messages import (
     HubOut,
     HubPulse,
     HubReport,
-    HubSpeech,
     HubStart,
     MarkEntry,
     RunEntry,
@@ -543,7 +543,7 @@ class Station:
 
     # From other stations
 
-    def heard(self, now: Instant, source: Domain, message: HubSpeech, out: list[Effect]) -> None:
+    def heard(self, now: Instant, source: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
         what = type(message).__name__
         if source == self.me.host:
             out.append(Ignored(what, "from ourselves"))
@@ -796,5 +796,5 @@ class Station:
         if self._is_timed:
             out.append(CancelTimer(self._timer))
 
-    def _post(self, to: Domain, message: HubSpeech, out: list[Effect]) -> None:
+    def _post(self, to: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
         out.append(HubPost(to, self.group, message))
