@@ -1,4 +1,4 @@
-"""Entering a group with delivery: the join does not wait until it is known which kind of group it is."""
+"""EnteringPrograms a group with delivery: the join does not wait until it is known which kind of group it is."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from rostra.groups.attributes import FifoAttributes, Role
 from rostra.groups.kinds import FIFO
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.front.admission import Admission, Entering
+from rostra.protocols.front.admission import Admission, EnteringPrograms
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 
 G = Group("chess", Domain("world"))
@@ -20,8 +20,8 @@ HEARER = Member(Endpoint("huji.h1/b#1"), (1, 2), b"")
 
 
 class Newcomer:
-    def __init__(self, me: Endpoint = ME, entering: Entering | None = None) -> None:
-        entering = Entering() if entering is None else entering
+    def __init__(self, me: Endpoint = ME, entering: EnteringPrograms | None = None) -> None:
+        entering = EnteringPrograms() if entering is None else entering
         self.answers: list[object] = []
         self.left = 0
         self.admission = Admission(G, me, entering, self.answers.append, self.leave)
@@ -71,7 +71,7 @@ def test_a_join_that_is_refused_is_answered_once_and_at_once():
 
 
 def test_two_who_enter_a_group_of_the_other_kind_at_once_do_not_let_each_other_in():
-    together = Entering()
+    together = EnteringPrograms()
     one, other = Newcomer(ME, together), Newcomer(SPEAKER.endpoint, together)
     for each in (one, other):
         each.admission.joined(Done())
@@ -92,7 +92,7 @@ class CountedList(tuple[Member, ...]):
 
 
 def test_a_list_that_hundreds_get_is_searched_for_its_kind_once() -> None:
-    entering, listed = Entering(), CountedList([SPEAKER, MYSELF])
+    entering, listed = EnteringPrograms(), CountedList([SPEAKER, MYSELF])
     crowd = [Newcomer(Endpoint(f"huji.h1/p{number}#1"), entering) for number in range(100)]
     for each in crowd:
         each.admission.joined(Done())

@@ -23,7 +23,7 @@ from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 Hear = Callable[[Any], None]
 
 
-class Entering(set[Endpoint]):
+class EnteringPrograms(set[Endpoint]):
     """Of one host, the programs that enter one group now. Hundreds may get the same list: what it shows is
     worked out once."""
 
@@ -52,7 +52,7 @@ class Admission:
         self,
         group: Group,
         me: Endpoint,
-        entering: Entering,
+        entering: EnteringPrograms,
         answer: Hear,
         leave: Callable[[], None],
         kind: GroupKind = FIFO,
