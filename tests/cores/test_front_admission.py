@@ -1,4 +1,4 @@
-"""EnteringPrograms a group with delivery: the join does not wait until it is known which kind of group it is."""
+"""Entering a group with delivery: the join does not wait until it is known which kind of group it is."""
 
 from collections.abc import Iterator
 
