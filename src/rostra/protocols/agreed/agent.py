@@ -82,6 +82,7 @@ from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAI
 from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
 from rostra.protocols.agreed.ended import end_group
 from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked
+from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
@@ -90,7 +91,6 @@ from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import member_sheet
-from rostra.protocols.agreed.speech import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.stays import (
     HostAsked,
     HostGroup,
