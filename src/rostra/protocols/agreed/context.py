@@ -149,8 +149,9 @@ class SetContext:
     def _has_gathered(
         self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...], accusations: Accusations
     ) -> bool:
-        """Have all that are to stay lost these, or had they time to say whom they lost?"""
-        since = self.state.accused_since
+        """Have all that are to stay lost these, or had they time to say whom they lost? Who is not to stay
+        waits longer anyway."""
+        since = self.state.accused_since if self.state.me in part else None
         is_unanimous = all(set(failed) <= accusations.get(each, frozenset()) for each in part)
         return since is None or self._now >= since + self.config.gather_s or is_unanimous
 
