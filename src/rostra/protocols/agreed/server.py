@@ -243,8 +243,11 @@ class AgreedServer(Holdings, Service):
             self._keeper.keep(core.core.set, core.core.state)
 
     def _is_kept(self, core: CoreSet) -> bool:
+        """Rules ask what was acknowledged; and no host knows of groups that were created or deleted."""
         state = core.core.state
-        return self._is_replica or core.core.set in self._keeper or bool(state.tried) or state.table.has_rules
+        if self._is_replica or core.core.set in self._keeper or state.tried or state.table.has_rules:
+            return True
+        return any(known.view.attributes for known in state.table.groups.values())
 
     def _after_secured(self, since: int, out: list[Effect]) -> list[Effect]:
         """All records of this step are written first, in the order of their versions: what is sent rests on
