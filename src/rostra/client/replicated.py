@@ -269,6 +269,8 @@ class Replication:
             await self._group.close()
 
     def _end(self, reason: RostraError) -> None:
+        if self._others is not None:
+            self._others.cancel()
         if self._ended is None:
             self._ended = reason
             for stream in self._streams:
