@@ -297,6 +297,7 @@ def test_a_replica_that_comes_again_alone_does_not_go_on_with_what_may_be_too_li
 def test_a_replica_is_told_if_the_group_began_anew_without_what_it_has() -> None:
     one, _ = both_with_a_line()
     again = OneOrder()
+    again.names = 20  # another session than that of the first order's founder
     again.join(1)
     again.drain()
     come_again(again, one, 11)
