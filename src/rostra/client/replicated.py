@@ -381,7 +381,8 @@ class Replication:
             if self._group is not None:  # or the others would wait for what we shall never have
                 await self._group.close()
         except Exception as error:
-            self._end(BadInput(f"our replica of {self._place.name} failed: {error!r}", fix="this is a bug"))
+            what = f"our replica of {self._place.name} failed: {error!r}"
+            self._end(RostraError(what, fix="report it with the log; replicate a new object to go on"))
             raise
 
     async def _come_back(self) -> None:

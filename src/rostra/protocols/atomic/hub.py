@@ -24,6 +24,7 @@ from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.hub_flush import HubFlush
 from rostra.protocols.atomic.messages import (
+    AnyHubMessage,
     HubAsk,
     HubData,
     HubFetch,
@@ -32,7 +33,6 @@ from rostra.protocols.atomic.messages import (
     HubOut,
     HubPulse,
     HubReport,
-    HubSpeech,
     HubStart,
     RunEntry,
     StationId,
@@ -102,7 +102,7 @@ class Station(HubFlush):
 
     # From other stations
 
-    def heard(self, now: Instant, source: Domain, message: HubSpeech, out: list[Effect]) -> None:
+    def heard(self, now: Instant, source: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
         what = type(message).__name__
         if source == self.me.host:
             out.append(Ignored(what, "from ourselves"))

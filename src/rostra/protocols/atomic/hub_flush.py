@@ -273,7 +273,7 @@ class HubFlush(HubOrder):
             if id != self.me and each.epoch is not None:
                 self._start_peer(id, each.view, self._out.number_at(each.next), each.next, out, send=False)
         self._linked = {id: each for id, each in reports if each.epoch is None and id != self.me}
-        out.append(OrderFlushed(self.group, self.agreed.key.number, mark, len(stations)))
+        out.append(OrderFlushed(self.group, self.agreed.key, mark, len(stations)))
         self._mark(out)
         self._queue.extend(self._unplaced.values())
         for peer in self._peers.values():

@@ -19,12 +19,12 @@ from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import majority_has, shown_view
 from rostra.protocols.atomic.messages import (
+    AnyHubMessage,
     Chain,
     HubData,
     HubHave,
     HubPulse,
     HubReport,
-    HubSpeech,
     HubStart,
     MarkEntry,
     RunEntry,
@@ -54,7 +54,7 @@ class HubOrder:
     def __init__(self, group: Group, me: StationId, stable: str, datagram_bytes: int) -> None:
         self.group = group
         self.me = me
-        self.gallery = Gallery(group)
+        self.gallery = Gallery(group, stable)
         self.agreed: AgreedNow | None = None
         self.stage: Stage = StationIdle()
         self.chain: Chain = ()
@@ -275,7 +275,7 @@ class HubOrder:
             return
         for entry in self.log.due(self.accept):
             if isinstance(entry, MarkEntry):
-                gallery.give_view(entry.view, out)
+                gallery.give_view(entry.view, entry.position, self.orderer, out)
             else:
                 gallery.give_run(entry.sender, entry.run, entry.position, out)
             self.log.given = entry.end
@@ -339,5 +339,5 @@ class HubOrder:
                 )
         return False
 
-    def _post(self, to: Domain, message: HubSpeech, out: list[Effect]) -> None:
+    def _post(self, to: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
         out.append(HubPost(to, self.group, message))
