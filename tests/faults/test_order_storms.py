@@ -39,7 +39,7 @@ def test_messages_that_are_delivered_before_they_are_stable_are_found(
         return self.accept > before
 
     monkeypatch.setattr(Station, "_advance", at_once)
-    assert "total-order" in first_failure([13])
+    assert "all-or-none" in first_failure([45])
 
 
 def test_a_log_of_an_excluded_station_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_a_group_that_lost_a_member_holds_up_no_other() -> None:
     assert 3 in sizes
     crashed = world.now
     world.crash("paris.h3")
-    world.run(for_s=4)
+    world.run(for_s=6)
     world.close()
 
     since = {
