@@ -32,6 +32,7 @@ from rostra.protocols.atomic.messages import (
     encode_hub,
 )
 from rostra.protocols.atomic.state import AgreedNow
+from rostra.protocols.atomic.station import LEFT
 from rostra.protocols.fifo.events import Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
@@ -118,7 +119,7 @@ class OrderAgent(Service):
         if known is None or not known.kind.is_ordered:
             if station is not None:
                 for me in sorted(station.gallery.members):
-                    station.gone(me, "it left the group", out)
+                    station.gone(me, LEFT, out)
                 station.closed(out)
                 del self.stations[group]
             return
@@ -130,7 +131,7 @@ class OrderAgent(Service):
             if me in known.members:
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
-                station.gone(me, "it left the group", out)
+                station.gone(me, LEFT, out)
         for me, slow in sorted(inside.items()):
             station.gallery.enter(me, slow)
         if self.stations.get(group) is station:

@@ -74,7 +74,7 @@ class Station:
     def __init__(self, group: Group, me: StationId, stable: str, datagram_bytes: int) -> None:
         self.group = group
         self.me = me
-        self.gallery = Gallery(group)
+        self.gallery = Gallery(group, stable)
         self.agreed: AgreedNow | None = None
         self.stage: Stage = StationIdle()
         self.chain: Chain = ()
@@ -388,7 +388,7 @@ class Station:
             if id != self.me and each.epoch is not None:
                 self._start_peer(id, each.view, self._out.number_at(each.next), each.next, out, send=False)
         self._linked = {id: each for id, each in reports if each.epoch is None and id != self.me}
-        out.append(OrderFlushed(self.group, self.agreed.key.number, mark, len(stations)))
+        out.append(OrderFlushed(self.group, self.agreed.key, mark, len(stations)))
         self._mark(out)
         self._queue.extend(self._unplaced.values())
         for peer in self._peers.values():
@@ -692,7 +692,7 @@ class Station:
             return
         for entry in self.log.due(self.accept):
             if isinstance(entry, MarkEntry):
-                gallery.give_view(entry.view, out)
+                gallery.give_view(entry.view, entry.position, self.orderer, out)
             else:
                 gallery.give_run(entry.sender, entry.run, entry.position, out)
             self.log.given = entry.end
