@@ -79,7 +79,7 @@ def test_no_file_tells_cores_apart_by_their_class(path: str) -> None:
     [
         ("runtime/data.py", "isinstance(core, HostCore)"),
         ("sim/world.py", "if isinstance(core, LocalServer | DomainServer): pass"),
-        ("replica.py", "server = core.server if isinstance(core, (SeatCore, ClusterCore)) else core"),
+        ("replica.py", "server = core.server if isinstance(core, (ElectionCore, ClusterCore)) else core"),
         ("sim/lies.py", "match core:\n    case LocalServer(open=open): pass"),
         ("runtime/process.py", "match core:\n    case local.LocalServer() | 3: pass"),
         ("node.py", "type(self.core) is DomainServer"),
@@ -127,6 +127,6 @@ LENT = {
     "access names": {"Claim"},  # the first claim of a name that nobody was assigned is shown
     "scopes open agent": {"Close"},  # an endpoint that is closed leaves
     "scopes foreign agent": {"Resolve"},  # of a scope that the host is not in
-    "election seat": {"Inspect"},
+    "election replica": {"Inspect"},
 }
 """Kinds of another protocol that a service takes as well, and why."""

@@ -30,7 +30,7 @@ EVERY_INPUT_THAT_EVER_FAILED = [
 """As the fuzzer prints them, shrunk; the first ones failed on bugs that were planted. Add every real one."""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_bent_conversation_breaks_a_promise(seed: int) -> None:
     endings = run(seed, cases=3000)
     assert set(endings) == {"read to the end", "Malformed", "WrongWorld", "WrongVersion", "Refusal"}

@@ -30,6 +30,7 @@ from rostra.errors import Unreachable
 from rostra.names import Domain, Group, host_of, inside, name_of
 from rostra.web.agreed import AgreedShown, agreed_shown
 from rostra.web.lab import LabClient, LabState
+from rostra.web.led import LedShown, led_shown
 from rostra.web.picture import Picture, PictureEnd, PlaceReport, draw, ends_of
 from rostra.web.places import (
     OURS,
@@ -42,7 +43,7 @@ from rostra.web.places import (
     Unseen,
     ViewSeen,
 )
-from rostra.web.speech import Speech, SpeechReader
+from rostra.web.streams import HostStreams, StreamReader
 from rostra.web.timeline import Timeline, TimelineEntry
 
 FRAMES_KEPT: Final = 2_000
@@ -80,8 +81,9 @@ class Frame(Struct, frozen=True):
         "view",
         "unview",
         "sightings",
-        "speech",
+        "streams",
         "agreed",
+        "led",
         "entry",
         "lab",
     ]
@@ -145,8 +147,8 @@ class _Station:
         self.reasons: dict[Domain, str] = {}  # why its peers were given up
         self.views: dict[Group, PlaceView] = {}
         self.hosts: dict[Group, Counter[Domain]] = {}  # how many members of each host it sees
-        self.listener = SpeechReader(place.path)
-        self.speech: Speech | None = None  # what its members say and hear, if they do
+        self.listener = StreamReader(place.path)
+        self.streams: HostStreams | None = None  # what its members say and hear, if they do
 
     @property
     def report(self) -> PlaceReport:
@@ -173,6 +175,7 @@ class Observatory:
         self.picture = Picture()
         self.groups: dict[Group, GroupShown] = {}
         self.agreed: tuple[AgreedShown, ...] = ()
+        self.led: tuple[LedShown, ...] = ()
         self._stations = {place.path: _Station(place) for place in sorted(places, key=lambda each: each.path)}
         self._stays_awake = stays_awake
         self._number = 0
@@ -238,7 +241,7 @@ class Observatory:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.life = _new_life()
-        self.picture, self.groups, self.agreed = Picture(), {}, ()
+        self.picture, self.groups, self.agreed, self.led = Picture(), {}, (), ()
         for station in self._stations.values():
             station.place.follow(())
             station.forget()
@@ -271,7 +274,7 @@ class Observatory:
         was_silent = before.state == "silent"
         # All of it is read before any of it is shown: what cannot be read has not answered.
         world = {"name": str(document["world"]), "profile": str(document["profile"])}
-        speech = station.listener.hear(news.at, document.get("speech", []))
+        streams = station.listener.hear(news.at, document.get("streams", []))
         shown = PlaceShown(
             before.path,
             before.address,
@@ -288,18 +291,18 @@ class Observatory:
         if was_silent and before.at is not None:
             self._publish_entries(self.timeline.answers(news.at, before.path))
         self._publish("place", station.shown)
-        self._tell_speech(station, speech)
+        self._tell_streams(station, streams)
         self._look_again()
 
-    def _tell_speech(self, station: _Station, speech: Speech) -> None:
+    def _tell_streams(self, station: _Station, streams: HostStreams) -> None:
         """Of a host whose members neither speak nor listen, only that they have stopped."""
-        if speech.speakers or speech.hearings:
-            station.speech = speech
-        elif station.speech is not None:
-            station.speech = None
+        if streams.senders or streams.receivers:
+            station.streams = streams
+        elif station.streams is not None:
+            station.streams = None
         else:
             return
-        self._publish("speech", speech)
+        self._publish("streams", streams)
 
     def _silent(self, station: _Station, news: Silent) -> None:
         before = station.shown
@@ -321,8 +324,8 @@ class Observatory:
         self._publish("place", station.shown)
         for group in list(station.views):
             self._drop_view(station, group)
-        self._tell_speech(station, Speech(before.path, news.at))
-        station.listener = SpeechReader(before.path)
+        self._tell_streams(station, HostStreams(before.path, news.at))
+        station.listener = StreamReader(before.path)
         self._look_again()
 
     def _seen(self, station: _Station, news: ViewSeen) -> None:
@@ -363,14 +366,18 @@ class Observatory:
             self.picture = picture
             self._publish("world", self.world)
         self._follow_groups()
-        agreed = agreed_shown(
+        told = [
             (path, station.document)
             for path, station in self._stations.items()
             if station.shown.state == "answers" and station.document is not None
-        )
+        ]
+        agreed, led = agreed_shown(told), led_shown(told)
         if agreed != self.agreed:
             self.agreed = agreed
             self._publish("agreed", agreed)
+        if led != self.led:
+            self.led = led
+            self._publish("led", led)
         if all(station.shown.state != "waiting" for station in self._stations.values()):
             self._first_words.set()
 
@@ -438,17 +445,17 @@ class Observatory:
         }
         return {"hosts": list(agents), "sees": sees}
 
-    def speech(self, group: Group | None = None) -> list[Speech]:
+    def streams(self, group: Group | None = None) -> list[HostStreams]:
         """The message rates of groups with delivery, or of one of them, by place."""
-        found = [station.speech for station in self._stations.values() if station.speech is not None]
+        found = [station.streams for station in self._stations.values() if station.streams is not None]
         if group is None:
             return found
         return [
-            Speech(
+            HostStreams(
                 each.place,
                 each.at,
-                tuple(one for one in each.speakers if one.group == str(group)),
-                tuple(one for one in each.hearings if one.group == str(group)),
+                tuple(one for one in each.senders if one.group == str(group)),
+                tuple(one for one in each.receivers if one.group == str(group)),
                 each.more,
             )
             for each in found
@@ -524,8 +531,9 @@ class Observatory:
             "groups": tuple(self.groups.values()),
             "views": [view for station in self._stations.values() for view in station.views.values()],
             "sightings": self.sightings(),
-            "speech": self.speech(),
+            "streams": self.streams(),
             "agreed": self.agreed,
+            "led": self.led,
             "timeline": list(self.timeline),
             "lab": self.lab_shown,
         }

@@ -20,12 +20,14 @@ from rostra.groups.attributes import Slow
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import MemberBlocked
 from rostra.protocols.atomic.config import BACKLOG_BYTES, WINDOW_BYTES, WINDOW_MESSAGES
-from rostra.protocols.atomic.events import DeliverAll, OrderSubmitted
-from rostra.protocols.atomic.messages import ShownView
+from rostra.protocols.atomic.events import DeliverAll, OrderLeft, OrderSubmitted, ViewPlaced
+from rostra.protocols.atomic.messages import ShownView, StationId
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import is_sound
+
+LEFT: Final = "it left the group"
 
 ITEM_BYTES: Final = 64
 """What an item counts as that waits, beside its block."""
@@ -34,11 +36,15 @@ ITEM_BYTES: Final = 64
 class GalleryMember:
     """One member of this host."""
 
-    __slots__ = ("bytes", "handed", "is_paused", "knows", "me", "placed", "slow", "waiting", "waiting_bytes")
+    __slots__ = (
+        *("bytes", "handed", "is_paused", "joined", "knows", "me", "placed", "slow"),
+        *("waiting", "waiting_bytes"),
+    )
 
-    def __init__(self, me: Endpoint, slow: Slow) -> None:
+    def __init__(self, me: Endpoint, slow: Slow, joined: int = 0) -> None:
         self.me = me
         self.slow = slow
+        self.joined = joined  # the agreed view with which it came; with another one it came again
         self.knows = False  # it was given the view that it came with
         self.is_paused = False  # its program does not read
         self.waiting: deque[Item] = deque()  # what it was not given yet
@@ -55,8 +61,9 @@ class GalleryMember:
 class Gallery:
     """All members of one host in one group."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, stable: str) -> None:
         self.group = group
+        self.stable = stable
         self.members: dict[Endpoint, GalleryMember] = {}
         self.view: ShownView | None = None  # the last that has its place
         self.blocked = ""  # why they are given nothing
@@ -80,17 +87,19 @@ class Gallery:
 
     # Who is here
 
-    def enter(self, me: Endpoint, slow: Slow) -> None:
+    def enter(self, me: Endpoint, slow: Slow, joined: int = 0) -> None:
         """It is a member, and waits for the view that it comes with."""
         if me not in self.members:
-            self.members[me] = GalleryMember(me, slow)
+            self.members[me] = GalleryMember(me, slow, joined)
             self._reading = None
 
     def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:
         """It is no member any more; nobody will deliver messages of it from number `sent` on."""
-        if self.members.pop(me, None) is not None:
+        if (member := self.members.pop(me, None)) is not None:
             self._reading = None
             out.append(Deliver(me, self.group, OrderClosed(sent, cause)))
+            by_itself = cause == LEFT
+            out.append(OrderLeft(self.group, me, cause, by_itself, member.placed, sent, member.handed))
 
     # What it says
 
@@ -127,8 +136,10 @@ class Gallery:
                 number = 0 if self.view is None else self.view.number
                 out.append(Deliver(sender, self.group, OrderPlaced(run.first, run.count, position, number)))
 
-    def give_view(self, view: ShownView, out: list[Effect]) -> None:
+    def give_view(self, view: ShownView, position: int, orderer: StationId | None, out: list[Effect]) -> None:
         """To those who are in it; whole to those who have none yet, and if it cannot be made of the last."""
+        host = None if orderer is None else orderer.host
+        out.append(ViewPlaced(self.group, view.key, position, host, self.stable, view.fence))
         view = view if self.view is None else since(self.view, view)
         follows = self.view is not None and is_next(self.view, view)
         self.view = view

@@ -9,9 +9,10 @@ export const model = {
   groups: [],
   views: new Map(), // by place, then by group
   sightings: { hosts: [], sees: {} },
-  speech: {}, // by place: what its members say and hear
+  streams: {}, // by place: what its members say and hear
   entries: new Map(), // by number, the oldest first
   agreed: [], // groups whose views servers agree on
+  led: [], // sets that an agent leads
   lab: null,
   at: null, // when the server last said something
 };
@@ -46,8 +47,9 @@ export function apply(kind, content) {
         places: content.places,
         groups: content.groups,
         sightings: content.sightings,
-        speech: Object.fromEntries(content.speech.map((each) => [each.place, each])),
+        streams: Object.fromEntries(content.streams.map((each) => [each.place, each])),
         agreed: content.agreed,
+        led: content.led,
         lab: content.lab,
         views: new Map(),
         entries: new Map(content.timeline.map((entry) => [entry.number, entry])),
@@ -59,14 +61,15 @@ export function apply(kind, content) {
     case "groups":
     case "sightings":
     case "agreed":
+    case "led":
     case "lab":
       model[kind] = content;
       break;
     case "place":
       model.places[content.path] = content;
       break;
-    case "speech":
-      model.speech[content.place] = content;
+    case "streams":
+      model.streams[content.place] = content;
       break;
     case "view":
       addView(content);
@@ -116,7 +119,7 @@ export const choice = {
   group: address.get("group") ?? "",
   here: address.get("here") ?? "",
   there: address.get("there") ?? "",
-  speech: address.get("speech") ?? "", // which group's streams
+  streams: address.get("streams") ?? "", // which group's streams
   matrix: address.get("matrix") ?? "links",
   topics: new Set((address.get("hide") ?? "").split(",").filter(Boolean)), // those that are hidden
   filter: address.get("filter") ?? "",
@@ -125,7 +128,7 @@ export const choice = {
 export function choose(what) {
   Object.assign(choice, what);
   const query = new URLSearchParams();
-  for (const name of ["server", "link", "group", "here", "there", "speech", "filter"]) {
+  for (const name of ["server", "link", "group", "here", "there", "streams", "filter"]) {
     if (choice[name]) query.set(name, choice[name]);
   }
   if (choice.matrix !== "links") query.set("matrix", choice.matrix);
