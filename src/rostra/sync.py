@@ -44,7 +44,7 @@ from rostra.client.replicated_threads import replicate_in_threads
 from rostra.client.session import OnLost, OnState, within
 from rostra.client.sets import ReceivedItem, SequenceItem, SetItem
 from rostra.client.streams import BATCH_MAX, again
-from rostra.client.threads import Closing, Portal, entered
+from rostra.client.threads import BlockingContext, Portal, entered
 from rostra.client.threads import ThreadStream as Stream
 from rostra.names import Domain, Endpoint, Group
 
@@ -118,7 +118,7 @@ G = TypeVar(
 )
 
 
-class _InGroup(Closing, Generic[G]):
+class _InGroup(BlockingContext, Generic[G]):
     """What a group is to an endpoint, however it is in it."""
 
     def __init__(self, portal: Portal, inner: G) -> None:
@@ -354,7 +354,7 @@ class Watch(_Followed[client.Watch, Change]):
     """This endpoint follows the group from outside, until the end of its ``with``."""
 
 
-class TransientSet(Closing):
+class TransientSet(BlockingContext):
     """A set that this endpoint made; see `rostra.TransientSet`."""
 
     def __init__(self, portal: Portal, inner: client.TransientSet) -> None:
@@ -388,7 +388,7 @@ class TransientSet(Closing):
         self._portal.call(self._inner.close())
 
 
-class Sequence(Closing):
+class Sequence(BlockingContext):
     """Messages to the members that a set had when it began; see `rostra.Sequence`."""
 
     def __init__(self, portal: Portal, inner: client.Sequence) -> None:
@@ -409,7 +409,7 @@ class Sequence(Closing):
         self._portal.call(self._inner.close())
 
 
-class Me(Closing):
+class Me(BlockingContext):
     """One endpoint; see `rostra.Me`. Its methods may be called from any thread."""
 
     def __init__(self, portal: Portal, inner: client.Me, *, owns_portal: bool) -> None:
@@ -702,7 +702,7 @@ class Me(Closing):
         return self._portal.call(self._inner.inspect())
 
 
-class Admin(Closing):
+class Admin(BlockingContext):
     """One server, for administration; see `rostra.Admin`."""
 
     def __init__(self, portal: Portal, inner: client.Admin) -> None:

@@ -134,7 +134,7 @@ class ThreadStream(Generic[T]):
         return batch
 
 
-class Closing:
+class BlockingContext:
     """For ``with``."""
 
     def __enter__(self) -> Self:
