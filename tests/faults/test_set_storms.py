@@ -4,12 +4,15 @@
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from support.seeds import seeds
 
 from rostra.protocols.led.agent import LedAgent
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import TreeCore
+from rostra.sim import set_storm
 from rostra.sim.storm import SETS, StormFailed, storm
 
 
@@ -42,3 +45,9 @@ def test_a_leader_that_ignores_a_new_registrar_is_found(monkeypatch: pytest.Monk
 def test_members_of_a_program_that_died_are_found_if_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedAgent, "_gone", lambda self, me: None)
     assert "P-3" in first_failure(range(6))
+
+
+def test_a_list_that_comes_late_while_others_come_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(set_storm, "LedConfig", partial(LedConfig, report_s=2.5))
+    monkeypatch.setattr(set_storm, "LISTED_S", 0.0)
+    assert "P-4" in first_failure((0, 3, 6))

@@ -86,7 +86,7 @@ def lists_one_that_is_gone(rows: Rows) -> None:
 SPOILT: dict[str, tuple[Callable[[Rows], None], set[str]]] = {
     "led-believes-in-another-registrar": (believes_in_another_registrar, {"one-registrar"}),
     "led-leads-too": (leads_too, {"one-leader", "exact-list", "members-listed"}),
-    "led-nobody-leads": (nobody_leads, {"one-leader"}),
+    "led-nobody-leads": (nobody_leads, {"one-leader", "exact-list"}),
     "led-does-not-list-one": (does_not_list_one, {"exact-list", "members-listed"}),
     "led-lists-one-that-is-gone": (lists_one_that_is_gone, {"exact-list"}),
 }
@@ -118,7 +118,7 @@ def answers(court: Court) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("promise", PROMISES)
 def test_what_was_well_kept_is_called_so(promise: str, answers: dict[str, dict[str, Any]]) -> None:
     found = answers[promise]["led"]
-    assert found["answer"] == "yes" and found["judged"] > 1, found
+    assert found["answer"] == "yes" and found["judged"] > 0, found
 
 
 @pytest.mark.parametrize("world", SPOILT)

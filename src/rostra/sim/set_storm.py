@@ -5,7 +5,8 @@
 Checked after every step of an agent: IS-1, the parents of a set form no cycle, and IS-2, no agent keeps an
 empty record. When the storm is over: P-1, all agents have the same registrar for a scope; P-2, each set has
 one leader; P-3, its list is exact, `resolve` of an outsider gives it, and online members and watchers have
-it; and nothing is left at agents and registrars of sets without members.
+it; P-4, while others come and go, whoever stays is on the list; and nothing is left at agents and registrars
+of sets without members.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,9 @@ DEEDS: Final = (
 CALM_S: Final = 150.0
 """So long after the last repair every set must have one leader and an exact list: claims, circuits and
 registrars are back, and two leases are over."""
+
+LISTED_S: Final = 5.0
+"""So long after it joined, in calm, a member is on its leader's list."""
 
 
 class LedTrees:
@@ -133,6 +137,8 @@ class SetStorm(SiteFaults):
             self._deed(luck.choice(DEEDS))
             world.run(luck.uniform(0.0, pace_s))
         self._clear()
+        if self.seed % 3 == 0:
+            self._others_come_and_go()
         self._outsiders_agree()
         self._all_leave()
         return StormOutcome(world.now, world.packets, self.checks)
@@ -213,18 +219,44 @@ class SetStorm(SiteFaults):
             states, truth = states_of(self.world, group), self._inside(group)
             wrong = one_leader(states)
             assert not wrong, f"{wrong[0]} of {group}"
-            listed: set[Endpoint] = set()
             for led in agents.values():
                 if group in led.trees and led.trees[group].leads:
                     wrong = exact_list(led.trees[group].entries, states)
                     assert not wrong, f"{wrong[0]} of {group}"
-                    listed = {
-                        Endpoint(f"{entry.origin}/{member.name}")
-                        for entry in led.trees[group].entries
-                        for member in entry.members
-                    }
+            listed = self._listed(group)
             assert listed == truth, f"P-3: {group} is {sorted(listed)}, not {sorted(truth)}"
             self._told(group, truth)
+
+    def _listed(self, group: Group) -> set[Endpoint]:
+        """By those who lead it."""
+        return {
+            Endpoint(f"{entry.origin}/{member.name}")
+            for led in agents_of(self.world).values()
+            if group in led.trees and led.trees[group].leads
+            for entry in led.trees[group].entries
+            for member in entry.members
+        }
+
+    def _others_come_and_go(self) -> None:
+        """P-4: others join and leave all the while."""
+        since = {(program.address, group): self.world.now for program, group in self.wanted if program.alive}
+        for nth in range(8):
+            group = (CHESS, GO)[nth % 2]
+            if (program := self._program(group)) is not None:
+                self._enter(program, group)
+                since[program.address, group] = self.world.now
+            self.world.run(1.5)
+            old = self.world.now - LISTED_S
+            for group in (CHESS, GO):
+                listed = self._listed(group)
+                stayed = {who for (who, at), joined in since.items() if at == group and joined <= old}
+                missing = sorted(stayed & self._inside(group) - listed)
+                assert not missing, f"P-4: {missing} is not on the list of {group}"
+            if nth % 3 == 2 and program is not None and (program, (CHESS, GO)[nth % 2]) in self.wanted:
+                group = (CHESS, GO)[nth % 2]
+                del self.wanted[program, group]
+                program.leave_led(group)
+        self._clear()
 
     def _told(self, group: Group, truth: set[Endpoint]) -> None:
         for program, at in self.wanted:

@@ -162,7 +162,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
         ),
         Promise(
             "members-listed",
-            "once everything works, every member of a led set is on its leader's list, while others come and go",
+            "once everything works, a led set's leader lists every member, also while others come and go",
             members_listed,
             "no led set had a leader while everything worked for so long",
             bound=True,
