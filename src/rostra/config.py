@@ -81,8 +81,10 @@ from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import ShareLimits
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.scopes.config import ScopesConfig
 from rostra.transport.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
 from rostra.transport.multicast import is_possible
 
@@ -279,6 +281,8 @@ class WorldConfig(Struct, frozen=True):
     data: dict[Domain, DataSettings] = {}
     replicas: dict[Domain, tuple[TcpAddress, ...]] = {}  # of servers that have some; `servers` has the first
     access: AccessConfig = AccessConfig()
+    led: dict[str, Any] = {}  # what differs from `LedConfig`
+    scopes: dict[str, Any] = {}  # and from `ScopesConfig`
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -359,6 +363,14 @@ class WorldConfig(Struct, frozen=True):
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
         return config.fitted(self.links)
+
+    @property
+    def led_settings(self) -> LedConfig:
+        return LedConfig(**self.led)
+
+    @property
+    def scopes_settings(self) -> ScopesConfig:
+        return ScopesConfig(**self.scopes)
 
     @property
     def lead(self) -> ElectionConfig:
@@ -473,7 +485,10 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def _world(file: dict[str, Any]) -> WorldConfig:
-    known = ("world", "servers", "agents", "http", "data", "detect", "journal", "logs", "authorities")
+    known = (
+        *("world", "servers", "agents", "http", "data", "detect", "journal", "logs"),
+        *("authorities", "led", "scopes"),
+    )
     check_keys(file, "the file", known)
     world = _read(AboutWorld, file, "world", required=True)
     servers = _servers(_table(file, "servers"))
@@ -489,6 +504,8 @@ def _world(file: dict[str, Any]) -> WorldConfig:
         {parse_domain(path): _data_of(path, said) for path, said in _table(file, "data", {}).items()},
         {domain: addresses for domain, addresses in servers.items() if len(addresses) > 1},
         _authorities(_table(file, "authorities", {})),
+        _values(LedConfig, file, "led"),
+        _values(ScopesConfig, file, "scopes"),
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)

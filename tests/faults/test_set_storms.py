@@ -4,15 +4,15 @@
 """
 
 from collections.abc import Iterable
-from functools import partial
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.seeds import seeds
 
 from rostra.protocols.led.agent import LedAgent
-from rostra.protocols.led.config import LedConfig
-from rostra.protocols.led.core import TreeCore
-from rostra.sim import set_storm
+from rostra.protocols.led.core import REPORT, TreeCore
+from rostra.sim.set_storm import MOVE_S
 from rostra.sim.storm import SETS, StormFailed, storm
 
 
@@ -36,6 +36,21 @@ def test_children_that_are_lost_and_stay_listed_are_found(monkeypatch: pytest.Mo
     assert first_failure(range(3))
 
 
+@pytest.mark.spec("S-069")
+def test_a_list_that_waits_until_nothing_changes_any_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-4 alone is broken by it: when all others are calm, every list is exact."""
+    wishes = TreeCore._wishes_of_standing
+
+    def patient(self: TreeCore) -> dict[str, Any]:
+        wanted = wishes(self)
+        if REPORT in wanted:
+            wanted[REPORT] = replace(wanted[REPORT], about=(self.entries,), after_s=2 * MOVE_S)
+        return wanted
+
+    monkeypatch.setattr(TreeCore, "_wishes_of_standing", patient)
+    assert "P-4" in first_failure(range(6))
+
+
 def test_a_leader_that_ignores_a_new_registrar_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TreeCore, "_registrar_changed", lambda self, out: None)
     monkeypatch.setattr(LedAgent, "_calm", lambda self: None)
@@ -45,9 +60,3 @@ def test_a_leader_that_ignores_a_new_registrar_is_found(monkeypatch: pytest.Monk
 def test_members_of_a_program_that_died_are_found_if_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedAgent, "_gone", lambda self, me: None)
     assert "P-3" in first_failure(range(6))
-
-
-def test_a_list_that_comes_late_while_others_come_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(set_storm, "LedConfig", partial(LedConfig, report_s=2.5))
-    monkeypatch.setattr(set_storm, "LISTED_S", 0.0)
-    assert "P-4" in first_failure((0, 3, 6))
