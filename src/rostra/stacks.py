@@ -212,7 +212,11 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    kinds = OrderRelay(plan.path), LedServer(plan.path), ClaimServer(plan.path, registry)
+    kinds = (
+        OrderRelay(plan.path),
+        LedServer(plan.path),
+        ClaimServer(plan.path, registry, has_parent=plan.has_parent),
+    )
     services = access, CallServer(plan.path), views, *kinds, server
     if fifo is None:
         return Stack(*services)
