@@ -18,6 +18,7 @@
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
     spill_mb = 256                       # of it, for what slow receivers (slow="spill") have not taken
     arena_mb = 16                        # of memory shared with programs, for each group; 0: none
+    level = 7                            # raised with every roll-out: see `rostra drain`
     endpoints_max = 100000               # of all programs of the host; see `Limits` for every name
 
     [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
@@ -76,7 +77,7 @@ from rostra.names import (
     strictly_inside,
 )
 from rostra.protocols.access.config import KEY_BYTES, AccessConfig, check_authorities
-from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.config import LEVEL_MAX, AgreedConfig
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
@@ -150,6 +151,12 @@ def parse_limit(text: str) -> int:
     return int(text)
 
 
+def parse_level(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > LEVEL_MAX:
+        raise BadInput(f"{text!r} is no level", fix=f"write a whole number, at most {LEVEL_MAX}")
+    return int(text)
+
+
 def parse_datagram_bytes(text: str) -> int:
     if not text.isdigit() or not 500 <= int(text) <= LAN_DATAGRAM_BYTES_MAX:
         raise BadInput(f"is {text}", fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}")
@@ -218,6 +225,7 @@ class AgentSettings(Limits, frozen=True, kw_only=True):
     state: Annotated[Path, Path] | None = None
     spill_mb: Annotated[int, parse_megabytes] | None = None
     arena_mb: Annotated[int, parse_megabytes] | None = None
+    level: Annotated[int, parse_level] = 0
 
 
 class HttpSettings(Struct, frozen=True):
@@ -362,7 +370,7 @@ class WorldConfig(Struct, frozen=True):
     @property
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
-        return config.fitted(self.links)
+        return replace(config.fitted(self.links), level=self.agents.level)
 
     @property
     def led_settings(self) -> LedConfig:

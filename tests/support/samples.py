@@ -258,6 +258,7 @@ MESSAGES: list[Any] = [
     agreed.Offer(*HEAD, PART, (CarriedGroup(CHESS, None, GroupPlace((PARIS,), (JOINS,), True, FR)),)),
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),
+    agreed.SetEvidence(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
@@ -335,6 +336,7 @@ REQUESTS: list[Any] = [
     ),
     ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
+    calls.DrainHost(True),
 ]
 
 ANSWERS: list[Any] = [
@@ -347,6 +349,7 @@ ANSWERS: list[Any] = [
     program.Recalled(b"{}"),
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
+    calls.HostDrained((calls.DrainedGroup(CHESS, True, 1, 2, "no"),)),
     NamesTold((("lounge/chess", "the club"),)),
     led_program.SetCreated(OWN_SET),
     led_program.SequenceOpened(7, (ANN, BOB)),

@@ -17,6 +17,7 @@ from rostra.protocols.access.requests import (
     ReopenGroup,
     Revoke,
 )
+from rostra.protocols.agreed.calls import DrainedGroup, DrainHost, HostDrained
 from rostra.protocols.relaxed import requests
 from rostra.transport.dialler import dialler, own_token
 from rostra.wire import NO_ENDPOINT
@@ -79,6 +80,12 @@ class Admin:
         whose = self.path if of is None else parse_scope(of)
         recalled = await self._connection.ask(NO_ENDPOINT, requests.Recall(parse_subject(about), whose))
         return _read(recalled.document)
+
+    async def drain(self, *, look: bool = False) -> tuple[DrainedGroup, ...]:
+        """Of an agent: its members go behind all others in their agreed groups, before it is stopped. Which
+        groups have members here and elsewhere; with `look`, nothing else is done."""
+        drained: HostDrained = await self._connection.ask(NO_ENDPOINT, DrainHost(look))
+        return drained.groups
 
     async def close(self) -> None:
         await self._connection.close()

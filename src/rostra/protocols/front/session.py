@@ -31,6 +31,7 @@ from rostra.protocols.access.requests import (
     ReleaseName,
     ReopenGroup,
 )
+from rostra.protocols.agreed.calls import DrainHost
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
@@ -118,7 +119,7 @@ _NEW_WORK: Final = (
 
 _ADMINISTRATION: Final = (
     *(Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup),
-    *(AssignName, ReleaseName, NamesAsked),
+    *(AssignName, ReleaseName, NamesAsked, DrainHost),
 )
 """What a program over TCP may ask only if it has shown a token."""
 
