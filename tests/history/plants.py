@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
-from history.test_parity import BOUND_S, calm, talking
+from history.test_parity import calm, talking
 from history.test_view_audits import partition
 from support.journal import Row
 from support.segments import SCHEMA, damage
@@ -35,6 +35,7 @@ from rostra.journal.schema import COLUMNS, VERSION
 from rostra.journal.segments import Place, read
 
 SEGMENT_ROWS = 20
+BOUND_S = 3.0
 
 Rows = list[Row]
 

@@ -6,8 +6,8 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.sim import World
 
 
-def calm_world(journal: Path | None = None) -> World:
-    """Four programs, a join and a leave in calm weather, a cut, and a heal."""
+def calm_world(journal: Path | None = None, pause_s: float = 0.0) -> World:
+    """Four programs, a join and a leave in calm weather, a cut, and a heal, each with a pause after it."""
     world = World(
         1,
         domains={"haifa": ("a", "b"), "paris": ("c", "d")},
@@ -26,7 +26,6 @@ def calm_world(journal: Path | None = None) -> World:
     d.join("g")
     world.settle()
     world.cut("haifa | paris")
-    world.settle()
+    world.settle().run(pause_s)
     world.heal()
-    world.settle()
-    return world
+    return world.settle().run(pause_s)

@@ -59,7 +59,7 @@ CLOCKS_US: Final = 60_000_000
 
 OPEN_END: Final = "open end"
 HOLE, CLOCK, CONTRADICTION = "hole", "clock", "contradiction"
-LOST_IN_LIFE: Final = (HOLE, CONTRADICTION)
+UNKNOWN_IN_LIFE: Final = (HOLE, CLOCK, CONTRADICTION)
 
 LONG_AGO: Final = "1970-01-01"
 FOR_EVER: Final = "9999-12-31"
@@ -185,6 +185,7 @@ def undoubted(
     since: Column | None = None,
     wrong: Column | None = None,
     through: Column | None = None,
+    reached: Column | bool = False,
 ) -> DataFrame:
     """Whether each of these is `broken`: true, or null if a missing row can explain it, because it rests on
     one of these `writers` (a list) after that was doubted. What only an open end explains is left out: it is
@@ -196,8 +197,10 @@ def undoubted(
     more once the writer has begun a new life; what is missing in the middle of a life may explain anything
     after it.
 
-    With `through`, it also rests on what worked on the way between two hosts (`way`): rows that a server did
-    not keep may say otherwise. That it crashed, and has lost its tail, is known to all around it.
+    With `through`, it also rests on what failed on the way between two hosts (`way`): rows that are missing
+    in a server's life may say otherwise. What its neighbours report is true though its own tail is lost.
+
+    With `reached`, it rests on that way having worked: what broke it may be in any server's lost tail.
     """
     looks = F.lit(True) if wrong is None else wrong
     if doubted is None:
@@ -207,7 +210,8 @@ def undoubted(
     def explains(doubt: Column) -> Column:
         rests = F.array_contains(writers, doubt["writer"])
         if through is not None:
-            rests |= doubt["what"].isin(*LOST_IN_LIFE) & F.array_contains("through", doubt["writer"])
+            on_the_way = F.array_contains("through", doubt["writer"])
+            rests |= on_the_way & (doubt["what"].isin(*UNKNOWN_IN_LIFE) | F.lit(reached))
         applies = rests & (doubt["from_at"] < F.coalesce(until, ever))
         if since is None:
             return applies
