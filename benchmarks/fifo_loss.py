@@ -57,7 +57,7 @@ class _Ear:
     def __init__(self, program: SimProgram, began: float, every_s: float) -> None:
         self.began, self.every_s = began, every_s
         self.delivered, self.longest_s, self._at = 0, 0.0, began
-        program.talk(G).hearer = self.hear
+        program.conversation(G).hearer = self.hear
 
     def hear(self, at: float, item: Item) -> None:
         if isinstance(item, Delivered):

@@ -109,7 +109,7 @@ class _Times(Reporter):
         self.heard: dict[Endpoint, dict[int, float]] = {}
         self.shows = {Noted: self._noted}
         world.observe(self)
-        program.talk(G).hearer = self.hear
+        program.conversation(G).hearer = self.hear
         self.ready_at: float | None = None
 
     def hear(self, at: float, item: Item) -> None:
@@ -154,7 +154,7 @@ def fast_joins(
                 numbers = range(item.run.first, item.run.end)
                 heard.setdefault(item.stream, {}).update(dict.fromkeys(numbers, at))
 
-        watcher.talk(G).hearer = hear
+        watcher.conversation(G).hearer = hear
     world.run(4.0)
     for program in senders.values():
         program.stream(G, PERIOD_S, phase_s=luck.random() * PERIOD_S)
@@ -234,7 +234,7 @@ def _steady(
         if isinstance(item, Delivered):
             arrivals.update(dict.fromkeys(range(item.run.first, item.run.end), at))
 
-    receiver.talk(G).hearer = hear
+    receiver.conversation(G).hearer = hear
     sender.stream(G, PERIOD_S, count=round(for_s / PERIOD_S))
     luck, began = Random(f"smooth {seed}"), world.now
     before = _counts(world)
@@ -290,7 +290,7 @@ def continuous(seed: int, minutes: int, *, alone: bool = False) -> Continuous:
             came.update(dict.fromkeys(range(item.run.first, item.run.end), at - began))
         gaps += isinstance(item, Gap)
 
-    receiver.talk(G).hearer = hear
+    receiver.conversation(G).hearer = hear
     sender.stream(G, PERIOD_S, count=minutes * 600)
     hosts = ("huji.h2", "huji.h3", "huji.h4", "ntu.h1")
     present: dict[str, SimProgram] = {}
@@ -382,16 +382,18 @@ def grown(site_count: int, receivers: int, *, hosts: int = 4) -> Grown:
         site, host = number % site_count + 1, number // site_count % hosts + 1
         program = world.program(f"s{site}.h{host}", f"r{number}")
         program.join_fifo(G, role=Role.RECEIVE)
-        program.talk(G).hearer = hear
+        program.conversation(G).hearer = hear
         listeners.append(program)
     world.run(20.0)
-    assert all(program.talk(G).state == "in" for program in listeners), "somebody is not in yet"
+    assert all(program.conversation(G).state == "in" for program in listeners), "somebody is not in yet"
     gc.freeze()  # what is there stays to the end: no need to look for garbage in it again and again
     ways = [way for way in world.data.ways.values() if way.wide]
     datagrams, size = sum(sum(way.datagrams.values()) for way in ways), sum(way.bytes for way in ways)
     sender.stream(G, PERIOD_S, count=100)
     world.run(15.0)
-    assert all(program.talk(G).last == {sender.address: 100} for program in listeners), "a message is missing"
+    assert all(program.conversation(G).last == {sender.address: 100} for program in listeners), (
+        "a message is missing"
+    )
     ways = [way for way in world.data.ways.values() if way.wide]
     gc.unfreeze()
     delegate = world.processes[Domain("s2")].stack[CLUSTER].groups[G]

@@ -68,11 +68,11 @@ from rostra.names import (
     Domain,
     check_not_reserved,
     child,
-    domain_of_seat,
+    domain_of_replica,
     is_reserved,
     parent,
     parse_domain,
-    seat_of,
+    replica_path,
     strictly_inside,
 )
 from rostra.protocols.access.config import KEY_BYTES, AccessConfig, check_authorities
@@ -282,15 +282,15 @@ class WorldConfig(Struct, frozen=True):
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
-        domain = domain_of_seat(path)
+        domain = domain_of_replica(path)
         if domain is not None:
-            replicas = zip(self.seats(domain), self.replicas.get(domain, ()), strict=True)
-            return tuple([address for seat, address in replicas if seat == path])
+            replicas = zip(self.voters(domain), self.replicas.get(domain, ()), strict=True)
+            return tuple([address for voter, address in replicas if voter == path])
         return self.replicas.get(path) or ((self.servers[path],) if path in self.servers else ())
 
-    def seats(self, domain: Domain) -> tuple[Domain, ...]:
+    def voters(self, domain: Domain) -> tuple[Domain, ...]:
         """The replicas of a domain's server, in the order of their ranks."""
-        return tuple([seat_of(domain, rank + 1) for rank in range(len(self.replicas.get(domain, ())))])
+        return tuple([replica_path(domain, rank + 1) for rank in range(len(self.replicas.get(domain, ())))])
 
     def at_replica(self, rank: int | None) -> "WorldConfig":
         """The same world as the replica of that rank sees it: its own address is the domain's."""

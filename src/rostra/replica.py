@@ -1,6 +1,6 @@
-"""One replica of a domain's server: its seat in the election and, while it leads, the server itself.
+"""One replica of a domain's server: its voter in the election and, while it leads, the server itself.
 
-    seat (always)                                      server (while we lead)
+    voter (always)                                        server (while we lead)
       Lead ──────────────▶ begin: a node of the domain, with the term as its incarnation, and with the
                            neighbours and mirrors of its predecessor (C-161, C-163, X-100)
       Resign ────────────▶ end it, as if it had crashed: another replica leads now
@@ -92,7 +92,7 @@ class ReplicaHost(Protocol):
     def end(self, replica: "Replica", server: Node, why: str) -> None:
         """Not any more: not a word of it leaves from now on."""
 
-    def step_seat(self, replica: "Replica", event: Event) -> None: ...
+    def step_voter(self, replica: "Replica", event: Event) -> None: ...
 
     def step_server(self, replica: "Replica", event: Event) -> None: ...
 
@@ -111,13 +111,13 @@ class Replica:
         self,
         house: ReplicaHost,
         domain: Domain,
-        seat: Node,
+        voter: Node,
         make_stack: Callable[[], Stack],
         make_node: Callable[[Stack, int, tuple[Domain, ...]], Node],
         known: Iterable[Domain] = (),
     ) -> None:
         self.domain = domain
-        self.seat = seat
+        self.voter = voter
         self.server: Node | None = None  # while we lead
         self._house = house
         self._make_stack, self._make_node = make_stack, make_node
@@ -128,9 +128,9 @@ class Replica:
     def leads(self) -> bool:
         return self.server is not None
 
-    # What the seat orders
+    # What the replica orders
 
-    def seat_ordered(self, now: Instant, output: Effect) -> None:
+    def voter_ordered(self, now: Instant, output: Effect) -> None:
         match output:
             case Lead(term):
                 self._lead(term)
@@ -193,7 +193,7 @@ class Replica:
                     self._share_images([output])
                     continue
                 case Secure(record):
-                    self._house.step_seat(self, Record(record))
+                    self._house.step_voter(self, Record(record))
                 case LinkUp() | LinkDown() | LinkMoved():
                     moved = True
             now.append(output)
@@ -204,7 +204,7 @@ class Replica:
     # What the leader tells the others
 
     def _tell_whole(self) -> None:
-        """A seat follows us from now on, and has none of our soft state."""
+        """A replica follows us from now on, and has none of our soft state."""
         self._tell_around()
         if (cluster := self._stack.find(CLUSTER)) is not None:
             for group in sorted(cluster.groups):
@@ -232,4 +232,4 @@ class Replica:
         if len(data) > SHARED_BYTES_MAX:
             self._house.perform(self, Noted("too large to share", type(word).__name__))
         else:
-            self._house.step_seat(self, Share(data))
+            self._house.step_voter(self, Share(data))

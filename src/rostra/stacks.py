@@ -5,7 +5,7 @@
     cluster's server  ClusterCore, and those of a domain's server
     domain's server   AccessServer, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer,
                       DomainServer
-    replica           SeatCore, and while it leads a server of the kinds above
+    replica           ElectionCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
 
@@ -40,7 +40,7 @@ from rostra.protocols.atomic.relay import OrderRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
-from rostra.protocols.election.core import Ballot, SeatCore
+from rostra.protocols.election.core import Ballot, ElectionCore
 from rostra.protocols.fifo.cluster import ClusterCore
 from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.messages import Channel
@@ -67,7 +67,7 @@ SERVICES: Final = (
         LedServer,
     ),
     *(OrderRelay, AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
-    *(LocalServer, DomainServer, SeatCore),
+    *(LocalServer, DomainServer, ElectionCore),
 )
 
 
@@ -100,11 +100,11 @@ class NodePlan(Struct, frozen=True, array_like=True):
     access: AccessConfig = AccessConfig()
 
 
-class SeatPlan(Struct, frozen=True, array_like=True):
+class VoterPlan(Struct, frozen=True, array_like=True):
     """The same for one replica of a server, beside the plan of that server; and what its disk holds."""
 
     path: Domain
-    seats: tuple[Domain, ...]  # of all replicas
+    voters: tuple[Domain, ...]  # of all replicas
     incarnation: int
     config: ElectionConfig
     ballot: Ballot = Ballot()
@@ -136,26 +136,26 @@ def make_node(
     )
 
 
-def make_replica(house: ReplicaHost, plan: NodePlan, seat: SeatPlan, registry: Registry) -> Replica:
+def make_replica(house: ReplicaHost, plan: NodePlan, voter: VoterPlan, registry: Registry) -> Replica:
     """`plan` is that of the replicated server, without an incarnation: that is the term in which the replica
     leads."""
     plan.agreed.check_lease(plan.links)
-    core = SeatCore(
-        seat.path,
-        seat.seats,
-        floor=seat.incarnation,
-        ballot=seat.ballot,
+    core = ElectionCore(
+        voter.path,
+        voter.voters,
+        floor=voter.incarnation,
+        ballot=voter.ballot,
         records=registry.own,
         scope=plan.path,
-        config=seat.config,
+        config=voter.config,
     )
     node = Node(
         plan.world,
-        seat.path,
+        voter.path,
         Stack(core),
-        incarnation=seat.incarnation,
+        incarnation=voter.incarnation,
         config=plan.links,
-        siblings=[each for each in seat.seats if each != seat.path],
+        siblings=[each for each in voter.voters if each != voter.path],
         has_parent=False,
         luck=plan.luck,
     )
@@ -168,7 +168,7 @@ def make_replica(house: ReplicaHost, plan: NodePlan, seat: SeatPlan, registry: R
     def server_node(stack: Stack, term: int, known: tuple[Domain, ...]) -> Node:
         return make_node(replace(plan, incarnation=term), stack, known, is_replica=True)
 
-    return Replica(house, plan.path, node, server, server_node, seat.known)
+    return Replica(house, plan.path, node, server, server_node, voter.known)
 
 
 def _luck_of(luck: int, time: int) -> int:

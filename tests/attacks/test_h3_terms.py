@@ -12,10 +12,11 @@ from support.strangers import stranger
 from rostra.core.effects import LinkUp, Persist, Received, TimerFired
 from rostra.core.records import KeyedRecord, RecordSet
 from rostra.errors import StoreFailed
-from rostra.names import Domain, seat_of
-from rostra.protocols.election.core import CHANGES_PER_TERM, STAND, Ballot, SeatCore
+from rostra.names import Domain, replica_path
+from rostra.protocols.election.core import CHANGES_PER_TERM, STAND, Ballot, ElectionCore
 from rostra.protocols.election.events import Begun, Clock, Follow, Lead, TermRefused
 from rostra.protocols.election.messages import (
+    ElectionMessage,
     LeaderAnnounced,
     PreVoteGranted,
     PreVoteRefused,
@@ -23,7 +24,6 @@ from rostra.protocols.election.messages import (
     RecordReplicated,
     ReplicateAll,
     ReplicateRecord,
-    SeatMessage,
     VoteGranted,
     VoteRefused,
     VoteRequest,
@@ -34,7 +34,7 @@ from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime.store import Disk
 
 EU = Domain("eu")
-A, B, C = SEATS = tuple(seat_of(EU, rank) for rank in (1, 2, 3))
+A, B, C = VOTERS = tuple(replica_path(EU, rank) for rank in (1, 2, 3))
 HIGHEST = 2**63 - 1
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -57,13 +57,13 @@ LIES = [
 ]
 
 
-class Seat:
-    """A seat over a real disk."""
+class ModelVoter:
+    """A replica over a real disk."""
 
     def __init__(self, directory: Path) -> None:
         self.disk = Disk(directory, A)
-        self.core = SeatCore(
-            A, SEATS, floor=NOW_MS, ballot=self.disk.ballot(), records=self.disk.registry().own, scope=EU
+        self.core = ElectionCore(
+            A, VOTERS, floor=NOW_MS, ballot=self.disk.ballot(), records=self.disk.registry().own, scope=EU
         )
         self.effects: list[object] = []
         self.step(Clock(NOW_MS), Begun(), LinkUp(B, 1), LinkUp(C, 1))
@@ -81,7 +81,7 @@ class Seat:
         self.effects += new
         return new
 
-    def hears(self, message: SeatMessage, sender: Domain = B) -> list[object]:
+    def hears(self, message: ElectionMessage, sender: Domain = B) -> list[object]:
         return self.step(Received(sender, message))
 
     def is_elected(self) -> bool:
@@ -94,36 +94,36 @@ class Seat:
 
 
 @pytest.mark.parametrize("lie", LIES, ids=repr)
-def test_a_term_from_the_future_is_neither_believed_nor_stored(lie: SeatMessage, tmp_path: Path) -> None:
-    seat = Seat(tmp_path)
-    refused = [effect for effect in seat.hears(lie) if isinstance(effect, TermRefused)]
+def test_a_term_from_the_future_is_neither_believed_nor_stored(lie: ElectionMessage, tmp_path: Path) -> None:
+    voter = ModelVoter(tmp_path)
+    refused = [effect for effect in voter.hears(lie) if isinstance(effect, TermRefused)]
     assert refused and refused[0].ahead_ms > DAY_MS
-    assert not any(isinstance(effect, Follow | Persist) for effect in seat.effects)
-    assert seat.is_elected()
-    seat.disk.close()
+    assert not any(isinstance(effect, Follow | Persist) for effect in voter.effects)
+    assert voter.is_elected()
+    voter.disk.close()
     again = Disk(tmp_path, A)
     assert NOW_MS <= again.ballot().term <= NOW_MS + DAY_MS
     again.close()
 
 
 def test_a_leader_does_not_resign_because_of_one(tmp_path: Path) -> None:
-    seat = Seat(tmp_path)
-    assert seat.is_elected()
+    voter = ModelVoter(tmp_path)
+    assert voter.is_elected()
     for lie in LIES:
-        seat.hears(lie)
-    assert seat.core.leader == A
-    assert seat.core.committed <= seat.core.version
-    seat.disk.close()
+        voter.hears(lie)
+    assert voter.core.leader == A
+    assert voter.core.committed <= voter.core.version
+    voter.disk.close()
 
 
 def test_terms_of_tomorrow_are_true_for_clocks_that_differ_by_hours(tmp_path: Path) -> None:
-    seat = Seat(tmp_path)
-    seat.hears(LeaderAnnounced(NOW_MS + DAY_MS - 1))
-    assert Follow(B, NOW_MS + DAY_MS - 1) in seat.effects
-    seat.step(Clock(NOW_MS + 5_000))
-    seat.hears(LeaderAnnounced(NOW_MS + DAY_MS + 4_000), C)
-    assert Follow(C, NOW_MS + DAY_MS + 4_000) in seat.effects
-    seat.disk.close()
+    voter = ModelVoter(tmp_path)
+    voter.hears(LeaderAnnounced(NOW_MS + DAY_MS - 1))
+    assert Follow(B, NOW_MS + DAY_MS - 1) in voter.effects
+    voter.step(Clock(NOW_MS + 5_000))
+    voter.hears(LeaderAnnounced(NOW_MS + DAY_MS + 4_000), C)
+    assert Follow(C, NOW_MS + DAY_MS + 4_000) in voter.effects
+    voter.disk.close()
 
 
 def test_a_domain_whose_clocks_were_ahead_and_are_right_now_goes_on(tmp_path: Path) -> None:
@@ -131,13 +131,14 @@ def test_a_domain_whose_clocks_were_ahead_and_are_right_now_goes_on(tmp_path: Pa
     disk = Disk(tmp_path, A)
     disk.persist_ballot(Ballot(ahead, B))
     disk.close()
-    seat = Seat(tmp_path)
-    seat.hears(LeaderAnnounced(ahead + 1))
-    assert Follow(B, ahead + 1) in seat.effects
+    voter = ModelVoter(tmp_path)
+    voter.hears(LeaderAnnounced(ahead + 1))
+    assert Follow(B, ahead + 1) in voter.effects
     assert any(
-        isinstance(each, TermRefused) for each in seat.hears(LeaderAnnounced(ahead + 2 * CHANGES_PER_TERM), C)
+        isinstance(each, TermRefused)
+        for each in voter.hears(LeaderAnnounced(ahead + 2 * CHANGES_PER_TERM), C)
     )
-    seat.disk.close()
+    voter.disk.close()
 
 
 @pytest.mark.parametrize("number", [2**63, 2**80])
@@ -171,9 +172,9 @@ def replicated(tmp_path: Path) -> Iterator[Lab]:
 async def test_a_stranger_in_a_replicas_place_does_not_end_elections(replicated: Lab) -> None:
     lab = replicated
     leader = await lab.leader("eu")
-    victim, absent = [seat for seat in lab.seats[EU] if lab[seat] is not leader]
+    victim, absent = [voter for voter in lab.voters[EU] if lab[voter] is not leader]
     lab[absent].kill()
-    await until(lambda: seat_is_down(lab, victim, absent), "the victim has given up the absent one")
+    await until(lambda: voter_is_down(lab, victim, absent), "the victim has given up the absent one")
     mine = (time.time_ns() // 1_000_000) * SESSIONS_PER_LIFE + 1
     async with stranger(lab, victim) as liar:
         theirs = await liar.link(absent, victim, mine // SESSIONS_PER_LIFE, mine)
@@ -193,5 +194,5 @@ async def test_a_stranger_in_a_replicas_place_does_not_end_elections(replicated:
     assert term < time.time_ns() // 1_000_000 + DAY_MS
 
 
-async def seat_is_down(lab: Lab, seat: Domain, peer: Domain) -> bool:
-    return (await lab.inspect(seat))["core"]["seats"][peer] == "down"
+async def voter_is_down(lab: Lab, voter: Domain, peer: Domain) -> bool:
+    return (await lab.inspect(voter))["core"]["replicas"][peer] == "down"

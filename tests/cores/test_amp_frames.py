@@ -19,7 +19,7 @@ from rostra.protocols.atomic.frames import (
     seal,
     unseal,
 )
-from rostra.wire.numbers import SPEECH
+from rostra.wire.numbers import DATAGRAMS
 
 KEY = group_key(GROUP, b"token")
 
@@ -33,7 +33,7 @@ def test_what_is_sealed_is_read(frame: AnyAmpFrame) -> None:
 
 @pytest.mark.spec("A-019")
 def test_there_is_a_sample_of_every_frame_and_every_frame_has_a_number_of_amp() -> None:
-    numbers = {number for number, kind in SPEECH.items() if kind in {type(each) for each in AMP_FRAMES}}
+    numbers = {number for number, kind in DATAGRAMS.items() if kind in {type(each) for each in AMP_FRAMES}}
     assert numbers == set(range(80, 91))
 
 

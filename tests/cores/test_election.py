@@ -1,4 +1,4 @@
-"""One seat of a replicated server, a step at a time."""
+"""One replica of a replicated server, a step at a time."""
 
 import json
 from typing import Any
@@ -24,10 +24,10 @@ from rostra.core.effects import (
 from rostra.core.records import NO_KEY, KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput
 from rostra.groups.members import Because
-from rostra.names import Domain, Endpoint, Group, seat_of
+from rostra.names import Domain, Endpoint, Group, replica_path
 from rostra.protocols.election import messages
 from rostra.protocols.election.config import ElectionConfig
-from rostra.protocols.election.core import STAND, Ballot, SeatCore
+from rostra.protocols.election.core import STAND, Ballot, ElectionCore
 from rostra.protocols.election.events import (
     Begun,
     Committed,
@@ -40,7 +40,7 @@ from rostra.protocols.election.events import (
     StallDetected,
     StateReceived,
 )
-from rostra.protocols.election.invariants import seat_violations
+from rostra.protocols.election.invariants import voter_violations
 from rostra.protocols.election.messages import (
     SHARED_BYTES_MAX,
     LeaderAnnounced,
@@ -59,27 +59,27 @@ from rostra.protocols.election.state import Candidate, Following, Leading, PreCa
 from rostra.protocols.relaxed.requests import Denied, Inspect, Inspected, Register
 
 EU = Domain("eu")
-A, B, C, D, E = (seat_of(EU, rank) for rank in range(1, 6))
+A, B, C, D, E = (replica_path(EU, rank) for rank in range(1, 6))
 FLOOR = 1000
 PROGRAM = Endpoint("eu.h1/p#1")
 CONFIG = ElectionConfig(stand_after_s=0.25, again_after_s=1.0, doubt_after_s=0.75)
 
 
 class Bench:
-    """A seat under test: what goes in, and what comes out of it. Its rules are checked after every step."""
+    """A replica under test: what goes in, and what comes out. Its rules are checked after every step."""
 
     def __init__(
         self,
         me: Domain = A,
-        seats: int = 3,
+        voters: int = 3,
         *,
         ballot: Ballot | None = None,
         records: Records | None = None,
     ) -> None:
         self.records = records if records is not None else Records()
-        self.core = SeatCore(
+        self.core = ElectionCore(
             me,
-            tuple(seat_of(EU, rank) for rank in range(1, seats + 1)),
+            tuple(replica_path(EU, rank) for rank in range(1, voters + 1)),
             floor=FLOOR,
             ballot=ballot or Ballot(),
             records=self.records,
@@ -90,7 +90,7 @@ class Bench:
 
     def step(self, event: Event) -> list[Effect]:
         effects = self.core.step(0.0, event)
-        assert seat_violations(self.core) == []
+        assert voter_violations(self.core) == []
         return effects
 
     def up(self, *peers: Domain) -> list[Effect]:
@@ -134,14 +134,14 @@ def records(*keys: str) -> Records:
 
 
 @pytest.mark.spec("C-160")
-def test_a_single_seat_leads_at_once() -> None:
-    seat = Bench(seats=1)
+def test_a_single_voter_leads_at_once() -> None:
+    voter = Bench(voters=1)
 
-    assert seat.begun == [Persist(Ballot(FLOOR, A)), Lead(FLOOR)]
+    assert voter.begun == [Persist(Ballot(FLOOR, A)), Lead(FLOOR)]
 
 
 @pytest.mark.spec("C-160")
-def test_seats_stand_in_the_order_of_their_ranks_once_they_have_a_majority_to_talk_to() -> None:
+def test_voters_stand_in_the_order_of_their_ranks_once_they_have_a_majority_to_talk_to() -> None:
     assert Bench(A).begun == []
     assert Bench(A).up(B) == [SetTimer(STAND, 0.25)]
     assert Bench(B).up(C) == [SetTimer(STAND, 0.5)]
@@ -152,24 +152,24 @@ def test_seats_stand_in_the_order_of_their_ranks_once_they_have_a_majority_to_ta
 
 @pytest.mark.spec("C-160", "C-161")
 def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes_then_leads() -> None:
-    seat = Bench(records=records("news"))
-    seat.up(B, C)
+    voter = Bench(records=records("news"))
+    voter.up(B, C)
 
-    assert seat.fires() == [
+    assert voter.fires() == [
         Send(B, PreVoteRequest(FLOOR, 1)),
         Send(C, PreVoteRequest(FLOOR, 1)),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.core.state == PreCandidate(FLOOR, frozenset({A}))
-    assert seat.hears(B, PreVoteGranted(FLOOR)) == [
+    assert voter.core.state == PreCandidate(FLOOR, frozenset({A}))
+    assert voter.hears(B, PreVoteGranted(FLOOR)) == [
         Persist(Ballot(FLOOR, A)),
         Send(B, VoteRequest(FLOOR, 1)),
         Send(C, VoteRequest(FLOOR, 1)),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.core.state == Candidate(FLOOR, frozenset({A}))
+    assert voter.core.state == Candidate(FLOOR, frozenset({A}))
     version = FLOOR << 10
-    assert seat.hears(C, VoteGranted(FLOOR)) == [
+    assert voter.hears(C, VoteGranted(FLOOR)) == [
         CancelTimer(STAND),
         Persist(KeyedRecord(NO_KEY, version)),
         Lead(FLOOR),
@@ -180,7 +180,7 @@ def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes
         FollowerLinked(B),
         FollowerLinked(C),
     ]
-    assert seat.hears(B, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
+    assert voter.hears(B, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
 
 
 @pytest.mark.spec("C-161")
@@ -194,68 +194,68 @@ def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes
     ],
     ids=["its floor", "its floor again", "after its ballot", "after the versions in use"],
 )
-def test_a_term_is_above_all_that_the_seat_knows_of(ballot: Ballot, version: int, term: int) -> None:
-    seat = Bench(ballot=ballot, records=Records.of([RecordSet(version)]))
-    seat.up(B)
+def test_a_term_is_above_all_that_the_voter_knows_of(ballot: Ballot, version: int, term: int) -> None:
+    voter = Bench(ballot=ballot, records=Records.of([RecordSet(version)]))
+    voter.up(B)
 
-    assert seat.fires()[0] == Send(B, PreVoteRequest(term, version, ballot != Ballot()))
+    assert voter.fires()[0] == Send(B, PreVoteRequest(term, version, ballot != Ballot()))
 
 
 @pytest.mark.spec("C-160")
 def test_an_attempt_without_an_answer_is_repeated_later_by_later_ranks() -> None:
     for rank, (me, peer) in enumerate([(A, B), (B, A), (C, A)]):
-        seat = Bench(me)
-        seat.up(peer)
-        assert seat.fires() == [Send(peer, PreVoteRequest(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
-        assert seat.fires() == [Send(peer, PreVoteRequest(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
+        voter = Bench(me)
+        voter.up(peer)
+        assert voter.fires() == [Send(peer, PreVoteRequest(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
+        assert voter.fires() == [Send(peer, PreVoteRequest(FLOOR, 0)), SetTimer(STAND, 1.0 + 0.25 * rank)]
 
 
 @pytest.mark.spec("C-161")
 def test_votes_that_do_not_suffice_are_followed_by_a_canvass_for_the_next_term() -> None:
-    seat = Bench()
-    seat.up(B, C)
-    seat.fires()
-    seat.hears(B, PreVoteGranted(FLOOR))
-    assert seat.hears(B, VoteRefused(FLOOR)) == [Noted("vote refused", f"{B} knows of term {FLOOR}")]
+    voter = Bench()
+    voter.up(B, C)
+    voter.fires()
+    voter.hears(B, PreVoteGranted(FLOOR))
+    assert voter.hears(B, VoteRefused(FLOOR)) == [Noted("vote refused", f"{B} knows of term {FLOOR}")]
 
-    assert seat.fires()[0] == Send(B, PreVoteRequest(FLOOR + 1, 0))
-    assert seat.hears(C, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
+    assert voter.fires()[0] == Send(B, PreVoteRequest(FLOOR + 1, 0))
+    assert voter.hears(C, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
 
 
 @pytest.mark.spec("C-161")
-def test_a_seat_that_is_told_of_a_later_term_canvasses_again_above_it() -> None:
-    seat = Bench()
-    seat.up(B)
-    seat.fires()
+def test_a_voter_that_is_told_of_a_later_term_canvasses_again_above_it() -> None:
+    voter = Bench()
+    voter.up(B)
+    voter.fires()
 
-    assert seat.hears(B, PreVoteRefused(4000, ""))[1:] == [
+    assert voter.hears(B, PreVoteRefused(4000, ""))[1:] == [
         Send(B, PreVoteRequest(4001, 0)),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.hears(B, PreVoteRefused(4000, "")) == [Noted("declined", f"{B}: nobody leads")]
+    assert voter.hears(B, PreVoteRefused(4000, "")) == [Noted("declined", f"{B}: nobody leads")]
 
 
 def test_who_comes_during_an_attempt_is_asked_too_and_who_goes_supports_no_more() -> None:
-    seat = Bench(A, 5)
-    seat.up(B, C)
-    seat.fires()
-    seat.hears(B, PreVoteGranted(FLOOR))
-    assert seat.up(D) == [Send(D, PreVoteRequest(FLOOR, 0))]
-    seat.down(B)
-    assert seat.core.state == PreCandidate(FLOOR, frozenset({A}))
-    seat.hears(C, PreVoteGranted(FLOOR))
-    assert Send(D, VoteRequest(FLOOR, 0)) in seat.hears(D, PreVoteGranted(FLOOR))
-    assert seat.up(E) == [Send(E, VoteRequest(FLOOR, 0))]
+    voter = Bench(A, 5)
+    voter.up(B, C)
+    voter.fires()
+    voter.hears(B, PreVoteGranted(FLOOR))
+    assert voter.up(D) == [Send(D, PreVoteRequest(FLOOR, 0))]
+    voter.down(B)
+    assert voter.core.state == PreCandidate(FLOOR, frozenset({A}))
+    voter.hears(C, PreVoteGranted(FLOOR))
+    assert Send(D, VoteRequest(FLOOR, 0)) in voter.hears(D, PreVoteGranted(FLOOR))
+    assert voter.up(E) == [Send(E, VoteRequest(FLOOR, 0))]
 
 
 @pytest.mark.spec("C-160")
 def test_a_candidate_that_loses_its_majority_stops() -> None:
-    seat = Bench()
-    seat.up(B)
-    seat.fires()
-    assert seat.down(B) == [CancelTimer(STAND)]
-    assert seat.core.state == Following(None)
-    assert seat.fires() == [Ignored("TimerFired", "not expected by a seat")]
+    voter = Bench()
+    voter.up(B)
+    voter.fires()
+    assert voter.down(B) == [CancelTimer(STAND)]
+    assert voter.core.state == Following(None)
+    assert voter.fires() == [Ignored("TimerFired", "not expected by a replica")]
 
 
 # Voting
@@ -263,31 +263,31 @@ def test_a_candidate_that_loses_its_majority_stops() -> None:
 
 @pytest.mark.spec("C-160")
 def test_a_canvass_is_supported_and_binds_nobody() -> None:
-    seat = Bench()
-    seat.up(B, C)
+    voter = Bench()
+    voter.up(B, C)
 
-    assert seat.hears(B, PreVoteRequest(2000, 0)) == [Send(B, PreVoteGranted(2000))]
-    assert seat.hears(C, PreVoteRequest(2000, 0)) == [Send(C, PreVoteGranted(2000))]
-    assert seat.core.ballot == Ballot()
+    assert voter.hears(B, PreVoteRequest(2000, 0)) == [Send(B, PreVoteGranted(2000))]
+    assert voter.hears(C, PreVoteRequest(2000, 0)) == [Send(C, PreVoteGranted(2000))]
+    assert voter.core.ballot == Ballot()
 
 
 @pytest.mark.spec("C-160", "C-161")
 def test_a_canvass_is_declined_by_who_knows_of_a_later_term_or_a_later_registry() -> None:
-    seat = Bench(ballot=Ballot(2000, C), records=records("news", "chess"))
-    seat.up(B)
+    voter = Bench(ballot=Ballot(2000, C), records=records("news", "chess"))
+    voter.up(B)
 
-    assert seat.hears(B, PreVoteRequest(2000, 2)) == [Send(B, PreVoteRefused(2000, ""))]
-    assert seat.hears(B, PreVoteRequest(2001, 1)) == [Send(B, PreVoteRefused(2000, ""))]
-    assert seat.hears(B, PreVoteRequest(2001, 2)) == [Send(B, PreVoteGranted(2001))]
+    assert voter.hears(B, PreVoteRequest(2000, 2)) == [Send(B, PreVoteRefused(2000, ""))]
+    assert voter.hears(B, PreVoteRequest(2001, 1)) == [Send(B, PreVoteRefused(2000, ""))]
+    assert voter.hears(B, PreVoteRequest(2001, 2)) == [Send(B, PreVoteGranted(2001))]
 
 
 @pytest.mark.spec("C-160")
-def test_a_seat_that_hears_the_leader_declines_and_so_does_the_leader() -> None:
-    seat = Bench()
-    seat.follows(B, 2000)
-    seat.up(C)
-    assert seat.hears(C, PreVoteRequest(3000, 9)) == [Send(C, PreVoteRefused(2000, B))]
-    assert seat.hears(C, VoteRequest(3000, 9)) == [Send(C, VoteRefused(3000))]
+def test_a_voter_that_hears_the_leader_declines_and_so_does_the_leader() -> None:
+    voter = Bench()
+    voter.follows(B, 2000)
+    voter.up(C)
+    assert voter.hears(C, PreVoteRequest(3000, 9)) == [Send(C, PreVoteRefused(2000, B))]
+    assert voter.hears(C, VoteRequest(3000, 9)) == [Send(C, VoteRefused(3000))]
 
     leader = Bench()
     term = leader.leads(B)
@@ -298,57 +298,57 @@ def test_a_seat_that_hears_the_leader_declines_and_so_does_the_leader() -> None:
 
 @pytest.mark.spec("C-160")
 def test_a_canvass_that_came_before_we_lost_the_leader_too_is_answered_when_we_do() -> None:
-    seat = Bench(A, 5)
-    seat.follows(B, 2000)
-    seat.up(C, D, E)
-    seat.hears(C, PreVoteRequest(2001, 0))
-    seat.hears(D, PreVoteRequest(2000, 0))
-    seat.hears(E, PreVoteRequest(2001, 0))
-    seat.down(E)
+    voter = Bench(A, 5)
+    voter.follows(B, 2000)
+    voter.up(C, D, E)
+    voter.hears(C, PreVoteRequest(2001, 0))
+    voter.hears(D, PreVoteRequest(2000, 0))
+    voter.hears(E, PreVoteRequest(2001, 0))
+    voter.down(E)
 
-    assert seat.down(B) == [SetTimer(STAND, 0.25), Send(C, PreVoteGranted(2001))]
+    assert voter.down(B) == [SetTimer(STAND, 0.25), Send(C, PreVoteGranted(2001))]
 
 
 @pytest.mark.spec("C-160")
 def test_a_vote_is_on_disk_before_it_is_given_and_there_is_one_in_a_term() -> None:
-    seat = Bench()
-    seat.up(B, C)
+    voter = Bench()
+    voter.up(B, C)
 
-    assert seat.hears(B, VoteRequest(2000, 0)) == [
+    assert voter.hears(B, VoteRequest(2000, 0)) == [
         Persist(Ballot(2000, B)),
         SetTimer(STAND, 1.0),
         Send(B, VoteGranted(2000)),
     ]
-    assert seat.hears(C, VoteRequest(2000, 0)) == [Send(C, VoteRefused(2000))]
-    assert seat.hears(C, VoteRequest(1999, 0)) == [Send(C, VoteRefused(2000))]
-    assert seat.hears(B, VoteRequest(2000, 0))[-1] == Send(B, VoteGranted(2000)), "the same one, once more"
-    again = Bench(ballot=seat.core.ballot)
+    assert voter.hears(C, VoteRequest(2000, 0)) == [Send(C, VoteRefused(2000))]
+    assert voter.hears(C, VoteRequest(1999, 0)) == [Send(C, VoteRefused(2000))]
+    assert voter.hears(B, VoteRequest(2000, 0))[-1] == Send(B, VoteGranted(2000)), "the same one, once more"
+    again = Bench(ballot=voter.core.ballot)
     again.up(C)
     assert again.hears(C, VoteRequest(2000, 0)) == [Send(C, VoteRefused(2000))], "a restart forgets no vote"
     assert again.hears(C, VoteRequest(2001, 0))[-1] == Send(C, VoteGranted(2001))
 
 
 @pytest.mark.spec("C-160")
-def test_nobody_votes_for_a_seat_whose_registry_is_older() -> None:
-    seat = Bench(records=records("news", "chess"))
-    seat.up(B)
+def test_nobody_votes_for_a_voter_whose_registry_is_older() -> None:
+    voter = Bench(records=records("news", "chess"))
+    voter.up(B)
 
-    assert seat.hears(B, VoteRequest(2000, 1)) == [Send(B, VoteRefused(2000))]
-    assert seat.core.ballot == Ballot()
-    assert seat.hears(B, VoteRequest(2001, 2))[-1] == Send(B, VoteGranted(2001))
+    assert voter.hears(B, VoteRequest(2000, 1)) == [Send(B, VoteRefused(2000))]
+    assert voter.core.ballot == Ballot()
+    assert voter.hears(B, VoteRequest(2001, 2))[-1] == Send(B, VoteGranted(2001))
 
 
 @pytest.mark.spec("C-161")
 def test_a_candidate_votes_for_one_of_a_later_term_and_stands_no_more() -> None:
-    seat = Bench()
-    seat.up(B, C)
-    seat.fires()
-    seat.hears(B, PreVoteGranted(FLOOR))
-    assert seat.hears(C, VoteRequest(FLOOR, 0)) == [Send(C, VoteRefused(FLOOR))], "its vote is its own"
+    voter = Bench()
+    voter.up(B, C)
+    voter.fires()
+    voter.hears(B, PreVoteGranted(FLOOR))
+    assert voter.hears(C, VoteRequest(FLOOR, 0)) == [Send(C, VoteRefused(FLOOR))], "its vote is its own"
 
-    assert Send(C, VoteGranted(FLOOR + 1)) in seat.hears(C, VoteRequest(FLOOR + 1, 0))
-    assert seat.core.state == Following(None)
-    assert seat.hears(B, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
+    assert Send(C, VoteGranted(FLOOR + 1)) in voter.hears(C, VoteRequest(FLOOR + 1, 0))
+    assert voter.core.state == Following(None)
+    assert voter.hears(B, VoteGranted(FLOOR)) == [Ignored("VoteGranted", "late answer")]
 
 
 # Leading and following
@@ -356,62 +356,62 @@ def test_a_candidate_votes_for_one_of_a_later_term_and_stands_no_more() -> None:
 
 @pytest.mark.spec("C-161")
 def test_whom_others_elected_is_followed_and_the_term_is_on_disk_first() -> None:
-    seat = Bench()
-    seat.up(B)
+    voter = Bench()
+    voter.up(B)
 
-    assert seat.hears(B, LeaderAnnounced(2000)) == [
+    assert voter.hears(B, LeaderAnnounced(2000)) == [
         Persist(Ballot(2000, "")),
         CancelTimer(STAND),
         Follow(B, 2000),
     ]
-    assert seat.hears(B, LeaderAnnounced(2000)) == [Ignored("LeaderAnnounced", "known already")]
+    assert voter.hears(B, LeaderAnnounced(2000)) == [Ignored("LeaderAnnounced", "known already")]
 
 
 @pytest.mark.spec("C-161")
 def test_whom_we_elected_is_followed_without_another_write() -> None:
-    seat = Bench()
-    seat.up(B)
-    seat.hears(B, VoteRequest(2000, 0))
+    voter = Bench()
+    voter.up(B)
+    voter.hears(B, VoteRequest(2000, 0))
 
-    assert seat.hears(B, LeaderAnnounced(2000)) == [CancelTimer(STAND), Follow(B, 2000)]
+    assert voter.hears(B, LeaderAnnounced(2000)) == [CancelTimer(STAND), Follow(B, 2000)]
 
 
 @pytest.mark.spec("C-161")
 def test_a_leader_of_an_older_term_is_ignored_and_told_so() -> None:
-    seat = Bench()
-    seat.follows(B, 2000)
-    seat.up(C)
+    voter = Bench()
+    voter.follows(B, 2000)
+    voter.up(C)
 
-    assert seat.hears(C, LeaderAnnounced(1999)) == [
+    assert voter.hears(C, LeaderAnnounced(1999)) == [
         Ignored("LeaderAnnounced", "older term"),
         Send(C, VoteRefused(2000)),
     ]
-    assert seat.hears(C, ReplicateRecord(1999, KeyedRecord("news", 7))) == [
+    assert voter.hears(C, ReplicateRecord(1999, KeyedRecord("news", 7))) == [
         Ignored("ReplicateRecord", "not from our leader")
     ]
-    assert seat.hears(C, Shared(b"old")) == [Ignored("Shared", "not from our leader")]
-    assert seat.core.state == Following(B)
+    assert voter.hears(C, Shared(b"old")) == [Ignored("Shared", "not from our leader")]
+    assert voter.core.state == Following(B)
 
 
 @pytest.mark.spec("C-161")
-def test_a_seat_that_voted_in_a_later_term_does_not_go_back_to_an_older_one() -> None:
-    seat = Bench()
-    seat.up(B, C)
-    seat.hears(C, VoteRequest(3000, 0))
+def test_a_voter_that_voted_in_a_later_term_does_not_go_back_to_an_older_one() -> None:
+    voter = Bench()
+    voter.up(B, C)
+    voter.hears(C, VoteRequest(3000, 0))
 
-    assert seat.hears(B, LeaderAnnounced(2000)) == [
+    assert voter.hears(B, LeaderAnnounced(2000)) == [
         Ignored("LeaderAnnounced", "older term"),
         Send(B, VoteRefused(3000)),
     ]
-    assert seat.core.state == Following(None)
+    assert voter.core.state == Following(None)
 
 
 @pytest.mark.spec("C-161")
 def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
-    seat = Bench()
-    term = seat.leads(B, C)
+    voter = Bench()
+    term = voter.leads(B, C)
 
-    assert seat.hears(B, LeaderAnnounced(term + 5)) == [
+    assert voter.hears(B, LeaderAnnounced(term + 5)) == [
         Resign(term, "a later term"),
         Send(C, PreVoteRefused(term, "")),
         SetTimer(STAND, 1.0),
@@ -428,53 +428,53 @@ def test_a_leader_that_hears_of_a_later_term_resigns_at_once() -> None:
 
 @pytest.mark.spec("C-160")
 def test_a_leader_with_fewer_than_a_majority_linked_resigns() -> None:
-    seat = Bench(A, 5)
-    term = seat.leads(B, C, D)
+    voter = Bench(A, 5)
+    term = voter.leads(B, C, D)
 
-    assert seat.down(B) == []
-    assert seat.down(C) == [Resign(term, "fewer than a majority linked"), Send(D, PreVoteRefused(term, ""))]
-    assert seat.core.state == Following(None)
+    assert voter.down(B) == []
+    assert voter.down(C) == [Resign(term, "fewer than a majority linked"), Send(D, PreVoteRefused(term, ""))]
+    assert voter.core.state == Following(None)
 
 
 @pytest.mark.spec("C-161")
 def test_a_leader_that_stood_still_resigns_before_it_says_anything() -> None:
-    seat = Bench()
-    term = seat.leads(B)
+    voter = Bench()
+    term = voter.leads(B)
 
-    assert seat.step(StallDetected(0.75)) == [Ignored("StallDetected", "too short to matter")]
-    assert seat.step(StallDetected(0.8)) == [
+    assert voter.step(StallDetected(0.75)) == [Ignored("StallDetected", "too short to matter")]
+    assert voter.step(StallDetected(0.8)) == [
         Resign(term, "stood still"),
         Send(B, PreVoteRefused(term, "")),
         SetTimer(STAND, 1.0),
     ]
-    assert seat.step(StallDetected(0.8)) == [Ignored("StallDetected", "does not lead")]
-    assert seat.step(Share(b"late")) == [Ignored("Share", "no leader")]
-    assert seat.hears(B, LeaderAnnounced(term + 1))[-1] == Follow(B, term + 1)
+    assert voter.step(StallDetected(0.8)) == [Ignored("StallDetected", "does not lead")]
+    assert voter.step(Share(b"late")) == [Ignored("Share", "no leader")]
+    assert voter.hears(B, LeaderAnnounced(term + 1))[-1] == Follow(B, term + 1)
 
 
-def test_a_single_seat_that_stood_still_goes_on() -> None:
-    assert Bench(seats=1).step(StallDetected(60.0)) == [Ignored("StallDetected", "nobody else can lead")]
+def test_a_single_voter_that_stood_still_goes_on() -> None:
+    assert Bench(voters=1).step(StallDetected(60.0)) == [Ignored("StallDetected", "nobody else can lead")]
 
 
 @pytest.mark.spec("C-160")
 def test_a_follower_whose_leader_is_gone_stands_in_its_turn() -> None:
-    seat = Bench(B)
-    seat.follows(A, 2000)
-    seat.up(C)
+    voter = Bench(B)
+    voter.follows(A, 2000)
+    voter.up(C)
 
-    assert seat.down(A) == [SetTimer(STAND, 0.5)]
-    assert seat.fires()[0] == Send(C, PreVoteRequest(2001, 0))
+    assert voter.down(A) == [SetTimer(STAND, 0.5)]
+    assert voter.fires()[0] == Send(C, PreVoteRequest(2001, 0))
 
 
 @pytest.mark.spec("X-101")
-def test_a_seat_that_was_restarted_and_follows_nobody_lets_the_others_go_first() -> None:
+def test_a_voter_that_was_restarted_and_follows_nobody_lets_the_others_go_first() -> None:
     """They know what the dead leader knew. The first of all is the last to stand, until it has followed."""
-    seat = Bench(A, ballot=Ballot(2000, A))
-    assert seat.up(B) == [SetTimer(STAND, 1.0)]
+    voter = Bench(A, ballot=Ballot(2000, A))
+    assert voter.up(B) == [SetTimer(STAND, 1.0)]
 
-    seat.follows(C, 2001)
+    voter.follows(C, 2001)
 
-    assert seat.down(C) == [SetTimer(STAND, 0.25)]
+    assert voter.down(C) == [SetTimer(STAND, 0.25)]
 
 
 @pytest.mark.spec("C-160")
@@ -484,27 +484,27 @@ def test_a_seat_that_was_restarted_and_follows_nobody_lets_the_others_go_first()
     ids=str,
 )
 def test_a_leader_that_says_so_or_wants_to_be_elected_leads_no_more(said: object) -> None:
-    seat = Bench()
-    seat.follows(B, 2000)
+    voter = Bench()
+    voter.follows(B, 2000)
 
-    assert seat.hears(B, said)[0] == SetTimer(STAND, 0.25)
-    assert seat.core.state == Following(None)
+    assert voter.hears(B, said)[0] == SetTimer(STAND, 0.25)
+    assert voter.core.state == Following(None)
 
 
 def test_a_leader_that_declines_a_canvass_still_leads() -> None:
-    seat = Bench()
-    seat.follows(B, 2000)
+    voter = Bench()
+    voter.follows(B, 2000)
 
-    assert seat.hears(B, PreVoteRefused(2000, B)) == [Ignored("PreVoteRefused", "late answer")]
-    assert seat.core.state == Following(B)
+    assert voter.hears(B, PreVoteRefused(2000, B)) == [Ignored("PreVoteRefused", "late answer")]
+    assert voter.core.state == Following(B)
 
 
 @pytest.mark.spec("C-160")
-def test_a_seat_that_comes_back_is_told_who_leads_and_what_was_recorded() -> None:
-    seat = Bench(records=records("news"))
-    term = seat.leads(B)
+def test_a_voter_that_comes_back_is_told_who_leads_and_what_was_recorded() -> None:
+    voter = Bench(records=records("news"))
+    term = voter.leads(B)
 
-    assert seat.up(C) == [
+    assert voter.up(C) == [
         Send(C, LeaderAnnounced(term)),
         Send(C, ReplicateAll(term, term << 10, (KeyedRecord("news", 1, b"data"),))),
         FollowerLinked(C),
@@ -520,7 +520,7 @@ def test_the_leader_shares_with_all_or_with_one_and_a_backup_with_the_leader() -
     assert leader.step(Share(b"x")) == [Send(B, Shared(b"x")), Send(C, Shared(b"x"))]
     assert leader.step(Share(b"x", to=C)) == [Send(C, Shared(b"x"))]
     leader.down(C)
-    assert leader.step(Share(b"x", to=C)) == [Ignored("Share", "that seat is down")]
+    assert leader.step(Share(b"x", to=C)) == [Ignored("Share", "that replica is down")]
     assert leader.hears(B, Shared(b"y")) == [StateReceived(B, b"y")]
 
     backup = Bench()
@@ -534,40 +534,40 @@ def test_the_leader_shares_with_all_or_with_one_and_a_backup_with_the_leader() -
 
 def test_sharing_more_than_fits_is_our_own_bug() -> None:
     with pytest.raises(AssertionError):
-        Bench(seats=1).step(Share(bytes(SHARED_BYTES_MAX + 1)))
+        Bench(voters=1).step(Share(bytes(SHARED_BYTES_MAX + 1)))
 
 
 @pytest.mark.spec("C-160")
 def test_a_change_of_a_record_is_committed_when_a_majority_has_it_on_disk() -> None:
-    seat = Bench(A, 5)
-    term = seat.leads(B, C, D)
-    first = seat.records.put("news", b"data")
+    voter = Bench(A, 5)
+    term = voter.leads(B, C, D)
+    first = voter.records.put("news", b"data")
     assert first.version == term << 10
 
     everything = ReplicateAll(term, first.version, (first,))
-    assert seat.step(Record(first)) == [Persist(first), *[Send(peer, everything) for peer in (B, C, D)]]
-    assert seat.hears(B, RecordReplicated(term, first.version)) == []
-    assert seat.hears(B, RecordReplicated(term, first.version)) == [], "twice is one"
-    assert seat.hears(C, RecordReplicated(term - 1, first.version)) == [
+    assert voter.step(Record(first)) == [Persist(first), *[Send(peer, everything) for peer in (B, C, D)]]
+    assert voter.hears(B, RecordReplicated(term, first.version)) == []
+    assert voter.hears(B, RecordReplicated(term, first.version)) == [], "twice is one"
+    assert voter.hears(C, RecordReplicated(term - 1, first.version)) == [
         Ignored("RecordReplicated", "late answer")
     ]
-    second = seat.records.put("news", None)
+    second = voter.records.put("news", None)
     change = ReplicateRecord(term, KeyedRecord("news", first.version + 1))
-    assert seat.step(Record(second)) == [Persist(second), *[Send(peer, change) for peer in (B, C, D)]]
-    assert seat.hears(C, RecordReplicated(term, second.version)) == [Committed(first.version)]
-    assert seat.hears(D, RecordReplicated(term, first.version)) == []
-    assert seat.hears(D, RecordReplicated(term, second.version)) == [Committed(second.version)]
-    assert seat.step(Record(first)) == [Ignored("Record", "older record")]
+    assert voter.step(Record(second)) == [Persist(second), *[Send(peer, change) for peer in (B, C, D)]]
+    assert voter.hears(C, RecordReplicated(term, second.version)) == [Committed(first.version)]
+    assert voter.hears(D, RecordReplicated(term, first.version)) == []
+    assert voter.hears(D, RecordReplicated(term, second.version)) == [Committed(second.version)]
+    assert voter.step(Record(first)) == [Ignored("Record", "older record")]
 
 
 @pytest.mark.spec("C-160")
-def test_with_one_seat_a_change_is_committed_at_once() -> None:
-    seat = Bench(seats=1, records=records("news"))
+def test_with_one_voter_a_change_is_committed_at_once() -> None:
+    voter = Bench(voters=1, records=records("news"))
     version = FLOOR << 10
-    assert seat.begun[-2:] == [Lead(FLOOR), Committed(version)]
+    assert voter.begun[-2:] == [Lead(FLOOR), Committed(version)]
 
-    chess = seat.records.put("chess", b"")
-    assert seat.step(Record(chess)) == [Persist(chess), Committed(version + 1)]
+    chess = voter.records.put("chess", b"")
+    assert voter.step(Record(chess)) == [Persist(chess), Committed(version + 1)]
 
 
 def test_who_does_not_lead_has_no_changes_to_tell() -> None:
@@ -576,27 +576,27 @@ def test_who_does_not_lead_has_no_changes_to_tell() -> None:
 
 @pytest.mark.spec("C-160")
 def test_a_backup_keeps_exactly_what_its_leader_has_and_says_so_when_it_is_on_disk() -> None:
-    seat = Bench(records=Records.of([RecordSet(9000 << 10, (KeyedRecord("chess", 9000 << 10, b"x"),))]))
-    seat.follows(B, 2000)
+    voter = Bench(records=Records.of([RecordSet(9000 << 10, (KeyedRecord("chess", 9000 << 10, b"x"),))]))
+    voter.follows(B, 2000)
     version = 2000 << 10
     news, golf = KeyedRecord("news", 5, b"data"), KeyedRecord("golf", version + 1, b"more")
 
-    assert seat.hears(B, ReplicateRecord(2000, golf)) == [Ignored("ReplicateRecord", "out of order")]
+    assert voter.hears(B, ReplicateRecord(2000, golf)) == [Ignored("ReplicateRecord", "out of order")]
     everything = ReplicateAll(2000, version, (news,))
     replicated = Send(B, RecordReplicated(2000, version))
-    assert seat.hears(B, everything) == [Persist(RecordSet(version, (news,))), replicated]
-    assert seat.records.all() == RecordSet(version, (news,)), "and chess is gone"
-    assert seat.hears(B, ReplicateAll(1999, 1, ())) == [Ignored("ReplicateAll", "another term")]
-    assert seat.hears(B, ReplicateRecord(1999, golf)) == [Ignored("ReplicateRecord", "another term")]
+    assert voter.hears(B, everything) == [Persist(RecordSet(version, (news,))), replicated]
+    assert voter.records.all() == RecordSet(version, (news,)), "and chess is gone"
+    assert voter.hears(B, ReplicateAll(1999, 1, ())) == [Ignored("ReplicateAll", "another term")]
+    assert voter.hears(B, ReplicateRecord(1999, golf)) == [Ignored("ReplicateRecord", "another term")]
 
     replicated = Send(B, RecordReplicated(2000, version + 1))
-    assert seat.hears(B, ReplicateRecord(2000, golf)) == [Persist(golf), replicated]
-    assert seat.hears(B, ReplicateRecord(2000, golf)) == [Ignored("ReplicateRecord", "out of order")]
+    assert voter.hears(B, ReplicateRecord(2000, golf)) == [Persist(golf), replicated]
+    assert voter.hears(B, ReplicateRecord(2000, golf)) == [Ignored("ReplicateRecord", "out of order")]
     gone = KeyedRecord("news", version + 2)
-    seat.hears(B, ReplicateRecord(2000, gone))
-    assert seat.records.all() == RecordSet(version + 2, (golf,))
+    voter.hears(B, ReplicateRecord(2000, gone))
+    assert voter.records.all() == RecordSet(version + 2, (golf,))
     skipped = ReplicateRecord(2000, KeyedRecord("golf", version + 4))
-    assert seat.hears(B, skipped) == [Ignored("ReplicateRecord", "out of order")]
+    assert voter.hears(B, skipped) == [Ignored("ReplicateRecord", "out of order")]
 
 
 @pytest.mark.spec("C-160")
@@ -635,12 +635,12 @@ def test_all_records_come_in_parts_and_count_with_the_last(
 
 def test_more_than_fits_into_memory_is_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rostra.protocols.election.core.RECORDS_BYTES_MAX", 200)
-    seat = Bench()
-    seat.follows(B, 2000)
+    voter = Bench()
+    voter.follows(B, 2000)
     part = ReplicateAll(2000, 2000 << 10, (KeyedRecord("news", 5, bytes(80)),), True, False)
-    assert seat.hears(B, part) == []
+    assert voter.hears(B, part) == []
     more = ReplicateAll(2000, 2000 << 10, (KeyedRecord("golf", 5, bytes(80)),), False, False)
-    assert seat.hears(B, more) == [Ignored("ReplicateAll", "too large")]
+    assert voter.hears(B, more) == [Ignored("ReplicateAll", "too large")]
 
 
 @pytest.mark.spec("C-161")
@@ -658,11 +658,11 @@ def test_what_was_promised_to_few_is_below_all_that_the_next_leader_says() -> No
 # The rest
 
 
-def test_a_seat_tells_people_what_it_knows() -> None:
-    seat = Bench(records=records("news"))
-    seat.follows(B, 2000)
+def test_a_voter_tells_people_what_it_knows() -> None:
+    voter = Bench(records=records("news"))
+    voter.follows(B, 2000)
 
-    (answer,) = seat.step(Asked(PROGRAM, 7, Inspect()))
+    (answer,) = voter.step(Asked(PROGRAM, 7, Inspect()))
     assert isinstance(answer, Answer) and answer.token == 7
     assert isinstance(answer.result, Inspected)
     assert json.loads(answer.result.document) == {
@@ -678,31 +678,31 @@ def test_a_seat_tells_people_what_it_knows() -> None:
 
 
 def test_who_asks_a_backup_is_told_who_leads() -> None:
-    def refusal(seat: Bench) -> Denied:
-        (answer,) = seat.step(Asked(PROGRAM, 7, Register(Group("news", EU))))
+    def refusal(voter: Bench) -> Denied:
+        (answer,) = voter.step(Asked(PROGRAM, 7, Register(Group("news", EU))))
         assert isinstance(answer, Answer) and isinstance(answer.result, Denied)
         return answer.result
 
-    seat = Bench()
-    assert refusal(seat).what == "this replica of eu does not lead; nobody that it hears does"
-    seat.follows(B, 2000)
-    assert refusal(seat).code == "NOT_ALLOWED"
-    assert refusal(seat).what == f"this replica of eu does not lead; {B} does"
-    assert refusal(seat).fix == f"ask {B}"
-    assert "not its server" in refusal(Bench(seats=1)).what
+    voter = Bench()
+    assert refusal(voter).what == "this replica of eu does not lead; nobody that it hears does"
+    voter.follows(B, 2000)
+    assert refusal(voter).code == "NOT_ALLOWED"
+    assert refusal(voter).what == f"this replica of eu does not lead; {B} does"
+    assert refusal(voter).fix == f"ask {B}"
+    assert "not its server" in refusal(Bench(voters=1)).what
 
 
 def test_strangers_and_strange_words_are_ignored() -> None:
-    seat = Bench()
+    voter = Bench()
 
-    assert seat.up(D, A) == [Ignored("LinkUp", "not a seat")] * 2
-    assert seat.down(B) == [Ignored("LinkDown", "already down")]
-    assert seat.hears(B, LeaderAnnounced(2000)) == [Ignored("LeaderAnnounced", "sender is not connected")]
-    seat.up(B)
-    assert seat.up(B) == [Ignored("LinkUp", "already up")]
-    assert seat.hears(B, "hello") == [Ignored("str", "not a message for a seat")]
-    assert seat.hears(B, PreVoteGranted(5)) == [Ignored("PreVoteGranted", "late answer")]
-    assert seat.step(TimerFired(("other",))) == [Ignored("TimerFired", "not expected by a seat")]
+    assert voter.up(D, A) == [Ignored("LinkUp", "not a replica")] * 2
+    assert voter.down(B) == [Ignored("LinkDown", "already down")]
+    assert voter.hears(B, LeaderAnnounced(2000)) == [Ignored("LeaderAnnounced", "sender is not connected")]
+    voter.up(B)
+    assert voter.up(B) == [Ignored("LinkUp", "already up")]
+    assert voter.hears(B, "hello") == [Ignored("str", "not a message for a replica")]
+    assert voter.hears(B, PreVoteGranted(5)) == [Ignored("PreVoteGranted", "late answer")]
+    assert voter.step(TimerFired(("other",))) == [Ignored("TimerFired", "not expected by a replica")]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Three seats in nodes of their own, with real links between them: what the pretend network of the properties
-promises, links keep."""
+"""Three replicas in nodes of their own, with real links between them: what the pretend network of the
+properties promises, links keep."""
 
 import heapq
 from collections.abc import Callable
@@ -9,15 +9,15 @@ import pytest
 from rostra.core.effects import CancelTimer, Event, SetTimer, TimerFired, TimerKey
 from rostra.core.records import Records
 from rostra.core.stack import Stack
-from rostra.names import Domain, dials, seat_of
+from rostra.names import Domain, dials, replica_path
 from rostra.node import Node, Output
-from rostra.protocols.election.core import Ballot, SeatCore
+from rostra.protocols.election.core import Ballot, ElectionCore
 from rostra.protocols.election.events import Begun, Follow, FollowerLinked, Lead, Resign, Share, StateReceived
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import ChannelOpened, PacketArrived, Transmit
 
 EU = Domain("eu")
-A, B, C = SEATS = tuple(seat_of(EU, rank) for rank in (1, 2, 3))
+A, B, C = VOTERS = tuple(replica_path(EU, rank) for rank in (1, 2, 3))
 LINKS = LinkConfig.lan()
 
 
@@ -32,13 +32,13 @@ class Nodes:
         self._timers: dict[tuple[Domain, TimerKey], int] = {}
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._tie = 0
-        for path in SEATS:
+        for path in VOTERS:
             self.start(path)
 
     def start(self, path: Domain) -> None:
         incarnation = 1 + int(self.now * 1000)
-        core = SeatCore(path, SEATS, floor=incarnation, ballot=Ballot(), records=Records(), scope=EU)
-        others = [peer for peer in SEATS if peer != path]
+        core = ElectionCore(path, VOTERS, floor=incarnation, ballot=Ballot(), records=Records(), scope=EU)
+        others = [peer for peer in VOTERS if peer != path]
         node = self.nodes[path] = Node(
             "earth",
             path,

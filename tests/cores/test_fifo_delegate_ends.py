@@ -196,7 +196,7 @@ def test_a_leaver_is_kept_until_everybody_has_its_last_message():
 
 @pytest.mark.spec("X-006", "X-048")
 def test_a_leaver_is_kept_for_a_lan_that_has_just_asked_for_what_all_others_have():
-    """Talk storm 420125: it got the half of what it was promised."""
+    """SimConversation storm 420125: it got the half of what it was promised."""
     bench = with_mit()
     bench.hear("huji.h1", data(A, 1, 4), data(A, 5, 5))
     bench.hear("huji.h2", Status(READER.endpoint, ((A.endpoint, 10),)))

@@ -51,6 +51,7 @@ from rostra.protocols.led.messages import (
     decode_letter,
     encode_letter,
 )
+from rostra.protocols.led.observed import LedListed
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.led.server import LedServer
 from rostra.protocols.led.state import AgentId
@@ -320,7 +321,7 @@ def test_xs_17_an_agent_that_took_over_answers_when_the_others_had_the_time_to_a
     core.step(LeaderNamed(core.state.number, H1), ())
     out: list[Effect] = []
     lists.changed(CHESS, core, out)
-    assert out == [SetTimer(("led", "settle", "chess", EU), 3.0)]
+    assert out == [SetTimer(("led", "settle", "chess", EU), 3.0), LedListed(CHESS, core.entries)]
 
     lists.asked(H3, ListAsked(CHESS, 7), core, out)
     lists.held(CHESS, out)

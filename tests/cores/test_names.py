@@ -5,8 +5,8 @@ from support.tref import T_REF, UNEVEN
 
 from rostra.errors import BadInput, BadName
 from rostra.names import (
+    REPLICAS_MAX,
     ROOT,
-    SEATS_MAX,
     Domain,
     Endpoint,
     Group,
@@ -15,7 +15,7 @@ from rostra.names import (
     TransientName,
     Tree,
     dials,
-    domain_of_seat,
+    domain_of_replica,
     enclosing,
     endpoint,
     has_controls,
@@ -33,7 +33,7 @@ from rostra.names import (
     parse_host,
     parse_scope,
     quoted,
-    seat_of,
+    replica_path,
 )
 
 NOT_LABELS = {
@@ -349,31 +349,31 @@ def test_a_child_dials_its_parent_and_of_two_siblings_the_first() -> None:
 
 @pytest.mark.spec("C-160")
 @pytest.mark.parametrize("domain", [ROOT, Domain("eu"), Domain("eu.fr.paris"), Domain("a.b.c.d.e.f.g.h")])
-def test_the_seats_of_a_domain_are_siblings_one_label_below_it(domain: Domain) -> None:
-    first, *_, last = seats = [seat_of(domain, rank) for rank in range(1, SEATS_MAX + 1)]
+def test_the_voters_of_a_domain_are_siblings_one_label_below_it(domain: Domain) -> None:
+    first, *_, last = voters = [replica_path(domain, rank) for rank in range(1, REPLICAS_MAX + 1)]
 
-    assert all(parse_scope(seat) == seat and parent(seat) == domain for seat in seats)
-    assert all(domain_of_seat(seat) == domain for seat in seats)
-    assert seats == sorted(seats)
+    assert all(parse_scope(voter) == voter and parent(voter) == domain for voter in voters)
+    assert all(domain_of_replica(voter) == domain for voter in voters)
+    assert voters == sorted(voters)
     assert dials(first, last) and not dials(last, first)
 
 
-def test_the_seats_of_the_world_and_of_a_domain_are_written_so() -> None:
-    assert seat_of(ROOT, 1) == "-seat-1"
-    assert seat_of(Domain("eu.fr"), 3) == "eu.fr.-seat-3"
+def test_the_voters_of_the_world_and_of_a_domain_are_written_so() -> None:
+    assert replica_path(ROOT, 1) == "-seat-1"
+    assert replica_path(Domain("eu.fr"), 3) == "eu.fr.-seat-3"
 
 
 @pytest.mark.parametrize(
     "path", ["world", "eu", "eu.seat-1", "eu.-seat-", "eu.-seat-0", "eu.-seat-6", "eu.-seat-01", "1"]
 )
-def test_what_is_no_seat_has_no_domain(path: str) -> None:
-    assert domain_of_seat(Domain(path)) is None
+def test_what_is_no_voter_has_no_domain(path: str) -> None:
+    assert domain_of_replica(Domain(path)) is None
 
 
 @pytest.mark.parametrize(("domain", "rank"), [("eu", 0), ("eu", 6), ("a.b.c.d.e.f.g.h.host", 1)])
-def test_a_domain_has_seats_one_to_five_and_a_host_has_none(domain: str, rank: int) -> None:
+def test_a_domain_has_voters_one_to_five_and_a_host_has_none(domain: str, rank: int) -> None:
     with pytest.raises(BadInput):
-        seat_of(Domain(domain), rank)
+        replica_path(Domain(domain), rank)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ from rostra.core.stack import Stack
 from rostra.errors import StoreFailed
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
-from rostra.names import Domain, Endpoint, Group, seat_of
+from rostra.names import Domain, Endpoint, Group, replica_path
 from rostra.node import Node
 from rostra.protocols.claims.messages import Claim, ClaimReleased
 from rostra.protocols.claims.server import CLAIM_SERVER, LOST, ClaimServer
-from rostra.protocols.election.core import STAND, STORE, Ballot, SeatCore
+from rostra.protocols.election.core import STAND, STORE, Ballot, ElectionCore
 from rostra.protocols.election.events import Begun, Committed, Record, StorageChanged
 from rostra.protocols.election.messages import (
     LeaderAnnounced,
@@ -46,16 +46,16 @@ from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Denied, Done, Register
 
 EU, HOST = Domain("eu"), Domain("eu.h1")
-A, B, C = (seat_of(EU, rank) for rank in (1, 2, 3))
+A, B, C = (replica_path(EU, rank) for rank in (1, 2, 3))
 CHESS, KIND = Group("chess", EU), GroupKind(MembershipKind.AGREED)
 FULL = RoomChanged("the disk is full")
 FREED = RoomChanged("")
 
 
-class Seat:
+class ModelVoter:
     def __init__(self, *linked: Domain) -> None:
         self.records = Records()
-        self.core = SeatCore(A, (A, B, C), floor=5, ballot=Ballot(), records=self.records, scope=EU)
+        self.core = ElectionCore(A, (A, B, C), floor=5, ballot=Ballot(), records=self.records, scope=EU)
         for event in (Begun(), *[LinkUp(peer, 1) for peer in linked]):
             self.step(event)
 
@@ -65,7 +65,7 @@ class Seat:
     def hears(self, sender: Domain, message: object) -> list[Any]:
         return self.step(Received(sender, message))
 
-    def leads(self) -> "Seat":
+    def leads(self) -> "ModelVoter":
         self.step(TimerFired(STAND))
         self.hears(B, PreVoteGranted(5))
         self.hears(B, VoteGranted(5))
@@ -79,59 +79,59 @@ class Seat:
 
 @pytest.mark.spec("C-160")
 def test_a_vote_finds_room_in_the_place_of_the_one_before() -> None:
-    seat = Seat(B, C)
-    assert seat.step(FULL) == [Send(B, RoomReported(False)), Send(C, RoomReported(False))]
-    assert seat.hears(B, VoteRequest(6, 0))[0] == Persist(Ballot(6, B))
+    voter = ModelVoter(B, C)
+    assert voter.step(FULL) == [Send(B, RoomReported(False)), Send(C, RoomReported(False))]
+    assert voter.hears(B, VoteRequest(6, 0))[0] == Persist(Ballot(6, B))
 
 
 @pytest.mark.spec("C-012", "C-160")
 def test_a_follower_acknowledges_what_it_could_not_store_when_it_has_stored_it() -> None:
-    seat = Seat(B, C)
-    seat.hears(B, LeaderAnnounced(6))
-    seat.step(FULL)
+    voter = ModelVoter(B, C)
+    voter.hears(B, LeaderAnnounced(6))
+    voter.step(FULL)
     first, second = KeyedRecord("news", 6 << 10, b"a"), KeyedRecord("golf", (6 << 10) + 1, b"b")
-    assert seat.hears(B, ReplicateAll(6, 6 << 10, (first,))) == []
-    assert seat.hears(B, ReplicateRecord(6, second)) == [], "it follows, in memory"
+    assert voter.hears(B, ReplicateAll(6, 6 << 10, (first,))) == []
+    assert voter.hears(B, ReplicateRecord(6, second)) == [], "it follows, in memory"
     everything = RecordSet(second.version, (second, first))
     acknowledged = Send(B, RecordReplicated(6, second.version))
-    assert seat.step(FREED)[2:] == [Persist(everything), acknowledged]
+    assert voter.step(FREED)[2:] == [Persist(everything), acknowledged]
     third = KeyedRecord("news", second.version + 1)
-    assert seat.hears(B, ReplicateRecord(6, third))[0] == Persist(third)
+    assert voter.hears(B, ReplicateRecord(6, third))[0] == Persist(third)
 
 
 @pytest.mark.spec("C-160")
 def test_a_leader_without_room_goes_on_while_the_others_have_some() -> None:
-    seat = Seat(B, C).leads()
-    assert not [each for each in seat.step(FULL) if isinstance(each, StorageChanged)]
-    record, effects = seat.records_one()
+    voter = ModelVoter(B, C).leads()
+    assert not [each for each in voter.step(FULL) if isinstance(each, StorageChanged)]
+    record, effects = voter.records_one()
     assert [type(each) for each in effects] == [Send, Send], "nothing is written here"
-    assert seat.hears(B, RecordReplicated(5, record.version)) == [], "one of three has it"
-    assert seat.hears(C, RecordReplicated(5, record.version)) == [Committed(record.version)]
+    assert voter.hears(B, RecordReplicated(5, record.version)) == [], "one of three has it"
+    assert voter.hears(C, RecordReplicated(5, record.version)) == [Committed(record.version)]
     stored = Persist(RecordSet(record.version, (record,)))
-    assert stored in seat.step(FREED)
-    assert seat.core.kept[A] == record.version
+    assert stored in voter.step(FREED)
+    assert voter.core.kept[A] == record.version
 
 
 def test_a_leader_reports_whether_a_majority_can_store() -> None:
-    seat = Seat(B, C).leads()
-    seat.step(FULL)
-    [changed] = seat.hears(B, RoomReported(False))
+    voter = ModelVoter(B, C).leads()
+    voter.step(FULL)
+    [changed] = voter.hears(B, RoomReported(False))
     assert isinstance(changed, StorageChanged) and "1 of 3 replicas of eu" in changed.lacking
-    assert seat.hears(C, RoomReported(False)) == []
-    assert seat.hears(B, RoomReported(True)) == []
-    assert seat.hears(C, RoomReported(True)) == [StorageChanged("")]
-    [changed] = seat.step(LinkDown(C, Because(A, C, "silent")))
+    assert voter.hears(C, RoomReported(False)) == []
+    assert voter.hears(B, RoomReported(True)) == []
+    assert voter.hears(C, RoomReported(True)) == [StorageChanged("")]
+    [changed] = voter.step(LinkDown(C, Because(A, C, "silent")))
     assert changed.lacking
 
 
 def test_who_is_elected_without_room_says_so_and_stands_after_the_others() -> None:
-    seat = Seat(B, C)
-    seat.step(FULL)
-    seat.hears(B, RoomReported(False))
-    seat.step(TimerFired(STAND))
-    seat.hears(B, PreVoteGranted(5))
-    assert isinstance(seat.hears(B, VoteGranted(5))[-1], StorageChanged)
-    ready, late = Seat(), Seat()
+    voter = ModelVoter(B, C)
+    voter.step(FULL)
+    voter.hears(B, RoomReported(False))
+    voter.step(TimerFired(STAND))
+    voter.hears(B, PreVoteGranted(5))
+    assert isinstance(voter.hears(B, VoteGranted(5))[-1], StorageChanged)
+    ready, late = ModelVoter(), ModelVoter()
     late.step(FULL)
     waits = [_stands_after_s(each.step(LinkUp(B, 1))) for each in (ready, late)]
     assert waits[0] < waits[1]
@@ -143,20 +143,20 @@ def _stands_after_s(effects: list[Any]) -> float:
 
 
 def test_what_is_larger_than_the_room_that_is_kept_waits_until_it_is_kept() -> None:
-    seat = Seat(B, C).leads()
-    record, effects = seat.records_one(bytes(FREE_BYTES))
+    voter = ModelVoter(B, C).leads()
+    record, effects = voter.records_one(bytes(FREE_BYTES))
     assert effects[:2] == [KeepFree(2 * record.size), SetTimer(STORE, 0.0)]
-    assert seat.core.kept[A] == 0, "only then does it count"
-    assert seat.step(TimerFired(STORE))[0] == Persist(RecordSet(record.version, (record,)))
-    assert seat.core.kept[A] == record.version
+    assert voter.core.kept[A] == 0, "only then does it count"
+    assert voter.step(TimerFired(STORE))[0] == Persist(RecordSet(record.version, (record,)))
+    assert voter.core.kept[A] == record.version
 
 
 def test_what_is_larger_and_finds_no_room_waits_for_some() -> None:
-    seat = Seat(B, C).leads()
-    seat.records_one(bytes(FREE_BYTES))
-    seat.step(FULL)
-    assert seat.step(TimerFired(STORE)) == []
-    assert any(isinstance(each, Persist) for each in seat.step(FREED))
+    voter = ModelVoter(B, C).leads()
+    voter.records_one(bytes(FREE_BYTES))
+    voter.step(FULL)
+    assert voter.step(TimerFired(STORE)) == []
+    assert any(isinstance(each, Persist) for each in voter.step(FREED))
 
 
 class Server:

@@ -20,8 +20,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from rostra.sim.fifo_storm import CHURN, FAULTS, FifoOutcome, FifoStorm
 from rostra.sim.history import SubmissionRecord
-from rostra.sim.talk_storm import CHURN, FAULTS, TalkOutcome, TalkStorm
 
 LOSS: Final = 0.05
 SLICES: Final = 6
@@ -41,11 +41,11 @@ class Slice(Struct, frozen=True):
 
 
 class SoakOutcome(Struct, frozen=True):
-    talk: TalkOutcome
+    talk: FifoOutcome
     slices: tuple[Slice, ...]
 
 
-class Soak(TalkStorm):
+class Soak(FifoStorm):
     EVERY_S = (0.5, 1.0, 2.0)
     BYTES_PER_S = 2_000
 

@@ -138,10 +138,10 @@ def test_agents_go_to_the_next_replica_of_a_lost_server_and_no_member_is_lost(se
     group = Group("chess", Domain("paris"))
     members = joined(world, group, "paris.h1", "paris.h2", "paris.h3")
     order = tuple([each.address for each in members])
-    before = world.seats.leaders[Domain("paris")]
+    before = world.replicas.leaders[Domain("paris")]
     world.crash("paris")
     world.run(30.0)
-    assert world.seats.leaders[Domain("paris")] not in (before, None)
+    assert world.replicas.leaders[Domain("paris")] not in (before, None)
     for each in members:
         assert each.agreed[group].members == order and not each.agreed[group].blocked
         views = [item for item in each.agreed[group].items if isinstance(item, MemberView)]

@@ -68,8 +68,8 @@ def cut_in_the_middle() -> tuple[SimProgram, SimProgram]:
         program.join_agreed(LEDGER, survive="primary")
         world.run(2.0)
     assert [max(fences(each)) for each in (ann, bob)] == [2, 2]
-    leader = world.seats.leaders[Domain("eu")]
-    others = [seat for seat in world.seats.of[Domain("eu")] if seat != leader]
+    leader = world.replicas.leaders[Domain("eu")]
+    others = [voter for voter in world.replicas.of[Domain("eu")] if voter != leader]
     world.cut("eu.de")
     world.run(0.9)
     for other in others:

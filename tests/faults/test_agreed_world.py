@@ -342,7 +342,7 @@ def test_a_refused_request_takes_nothing_from_the_membership_that_stands(request
     assert isinstance(refused.result, Denied)
     ann.say(CHESS, b"still here")
     world.run(2.0)
-    assert bob.talk(CHESS).last == {ann.address: 1}
+    assert bob.conversation(CHESS).last == {ann.address: 1}
 
 
 def test_a_refused_second_join_does_not_unpause_a_slow_reader() -> None:

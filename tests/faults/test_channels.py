@@ -39,7 +39,9 @@ def test_all_hear_all_in_every_mode_without_a_repair(mode: str, sealed: bool) ->
     world, programs = speaking(mode, sealed=sealed)
     say(world, programs)
     for program in programs:
-        assert program.talk("g").last == {other.address: 20 for other in programs if other is not program}
+        assert program.conversation("g").last == {
+            other.address: 20 for other in programs if other is not program
+        }
     assert not [why for (what, why), times in world.notes.items() if what == "Datagram ignored" and times]
 
 
@@ -59,7 +61,9 @@ def test_a_host_that_multicast_does_not_reach_or_carry_is_served_all_the_same(fa
     world.run(4.0)  # until it is noticed
     say(world, programs)
     for program in programs:
-        assert program.talk("g").last == {other.address: 20 for other in programs if other is not program}
+        assert program.conversation("g").last == {
+            other.address: 20 for other in programs if other is not program
+        }
     assert world.notes["Noted", "multicast_fails"] == 1
     getattr(world.channels, fault).clear()
     world.run(4.0)
@@ -73,4 +77,4 @@ def test_a_datagram_that_is_not_sealed_by_its_lan_is_not_believed() -> None:
     datagram = SimDatagram(Datagram(G, liar, LAN, (forged,)), b"another key")
     world.channels.arrived(target, DatagramArrived(("10.6.6.6", 7000), datagram, by_multicast=True))
     assert world.notes["Datagram ignored", "not sealed by its speaker"] == 1
-    assert programs[0].talk("g").last == {}
+    assert programs[0].conversation("g").last == {}

@@ -111,7 +111,7 @@ def cost_of_a_crowd(each: int, *, cut_off: bool = False) -> CrowdCost:
         world.cut("s.h1 | s").run(20.0)
         world.heal().run(10.0)
     programs = [program for crowd in crowds.values() for program in crowd]
-    assert all(len(program.talk(group).members) == 4 * each for program in programs)
+    assert all(len(program.conversation(group).members) == 4 * each for program in programs)
     return cost
 
 
@@ -157,7 +157,7 @@ def longest_steps(each: int, *, speaking: bool) -> tuple[int, int]:
         world.run(1.0)
         longest.effects = 0
     world.heal().run(15.0)
-    assert all(len(program.talk(group).members) == 2 * each for program in programs)
+    assert all(len(program.conversation(group).members) == 2 * each for program in programs)
     return lost, longest.effects
 
 

@@ -22,7 +22,7 @@ class Inputs:
             self.events.append(event)
 
 
-def test_a_seat_is_given_the_time_and_grows_older_with_it():
+def test_a_voter_is_given_the_time_and_grows_older_with_it():
     inputs = Inputs("s.-seat-1")
     World(1, domains={"s": 1}, replicas={"s": 3}, observers=[inputs]).run(5.0)
     times = [event.at_ms for event in inputs.events if isinstance(event, Clock)]
@@ -33,14 +33,14 @@ def test_a_leader_that_stood_still_learns_it_before_anything_else():
     """C-161: it must not act before it has asked itself whether it still leads."""
     world = World(1, domains={"s": 1}, replicas={"s": 3})
     world.settle()
-    leader = world.seats.leaders[Domain("s")]
+    leader = world.replicas.leaders[Domain("s")]
     inputs = Inputs(leader)
     world.observe(inputs)
     world.pause(leader).run(60.0)
     inputs.events.clear()
     world.resume(leader).run(1.0)
     assert isinstance(inputs.events[0], StallDetected) and 55.0 < inputs.events[0].late_s < 60.0
-    assert world.seats.leaders[Domain("s")] != leader
+    assert world.replicas.leaders[Domain("s")] != leader
 
 
 def test_programs_wait_while_their_domain_does_not_keep_up_and_nothing_is_lost():

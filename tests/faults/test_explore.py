@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from support.seatnet import SeatNet
+from support.voternet import VoterNet
 
 from rostra.core.effects import TimerFired
 from rostra.errors import BadInput
@@ -396,29 +396,29 @@ def test_states_that_differ_in_names_alone_are_one_and_no_others(make: Callable[
 
 def test_a_core_is_what_its_image_says() -> None:
     """Through a storm of elections: the image holds all that a replica goes by."""
-    net = SeatNet(3, 4)
+    net = VoterNet(3, 4)
     compared = 0
     for _ in range(200):
         net.run(net.random.choice((0.01, 0.1, 0.5)))
         path = net.random.choice(net.paths)
         net.random.choice((net.kill, net.restart, net.isolate, lambda path: net.heal()))(path)
-        for seat in net.seats.values():
-            copy = restore(image(seat.core, FIXED), seat.core)
-            again = restore(image(seat.core))
-            assert image(copy) == image(again) == image(seat.core)
-            assert copy.up is not seat.core.up and copy.records is not seat.core.records
-            before = image(seat.core)
+        for voter in net.voters.values():
+            copy = restore(image(voter.core, FIXED), voter.core)
+            again = restore(image(voter.core))
+            assert image(copy) == image(again) == image(voter.core)
+            assert copy.up is not voter.core.up and copy.records is not voter.core.records
+            before = image(voter.core)
             assert copy.step(net.now, TimerFired(STAND)) == again.step(net.now, TimerFired(STAND))
-            assert image(seat.core) == before, "a copy shares nothing that changes"
+            assert image(voter.core) == before, "a copy shares nothing that changes"
             compared += 1
     assert compared > 200
 
 
 def test_names_are_exchanged_wherever_they_stand() -> None:
-    net = SeatNet(3, 0)
+    net = VoterNet(3, 0)
     net.run(5.0)
     a, b, c = net.paths
-    value = image(net.seats[a].core)
+    value = image(net.voters[a].core)
     turned = renamed(value, {a: b, b: c, c: a})
     assert turned != value
     assert renamed(renamed(turned, {a: b, b: c, c: a}), {a: b, b: c, c: a}) == value

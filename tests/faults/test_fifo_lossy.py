@@ -29,7 +29,7 @@ def speaks(world: World, host: str, name: str, losses: list[tuple[str, Item]]) -
         if isinstance(item, Excluded | Gap):
             losses.append((program.host, item))
 
-    program.talk(G).hearer = hear
+    program.conversation(G).hearer = hear
     program.stream(G, PERIOD_S)
     return program
 
@@ -88,7 +88,7 @@ def test_xx9_a_stream_is_not_late_by_more_than_eight_round_trips_while_a_fifth_i
         return hear
 
     for site, program in programs.items():
-        program.talk(G).hearer = hears(site)
+        program.conversation(G).hearer = hears(site)
         program.stream(G, PERIOD_S, count=round(for_s / PERIOD_S))
     world.run(for_s + 10.0)
     assert len(late) == 6 * round(for_s / PERIOD_S), "all of them came"

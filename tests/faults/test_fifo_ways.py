@@ -56,9 +56,9 @@ def test_streams_go_around_a_way_that_carries_no_data(cut):
     world.run(8.0)
     assert {"way is silent"} == {what for _, what, _ in notes.found}
     assert links(world) == (("huji", "ntu"), ("mit", "ntu"))
-    before = (b.talk("g").last[a.address], a.talk("g").last[b.address])
+    before = (b.conversation("g").last[a.address], a.conversation("g").last[b.address])
     world.run(5.0)
-    after = (b.talk("g").last[a.address], a.talk("g").last[b.address])
+    after = (b.conversation("g").last[a.address], a.conversation("g").last[b.address])
     assert min(after[0] - before[0], after[1] - before[1]) >= 48, "as if nothing had happened"
     world.heal(only="data")
     world.run(6.0)

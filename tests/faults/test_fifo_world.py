@@ -42,7 +42,7 @@ def test_everybody_hears_everybody_through_a_fifth_of_all_datagrams_lost():
     world.run(10.0)
     for program in programs:
         others = {other.address: 50 for other in programs if other is not program}
-        assert program.talk("g").last == others
+        assert program.conversation("g").last == others
     assert sum(way.lost for way in world.data.ways.values()) > 100
 
 
@@ -119,14 +119,14 @@ def test_a_cut_of_one_channel_leaves_the_other():
     world.cut("huji | mit", only="control")
     a.say("g", b"one")
     world.run(0.5)
-    assert c.talk("g").last == {a.address: 1}
+    assert c.conversation("g").last == {a.address: 1}
     world.heal(only="control").cut("huji | mit", only="data")
     a.say("g", b"two")
     world.run(0.02)
-    assert c.talk("g").last == {a.address: 1} and b.talk("g").last == {a.address: 2}
+    assert c.conversation("g").last == {a.address: 1} and b.conversation("g").last == {a.address: 2}
     world.heal(only="data")
     world.run(2.0)
-    assert c.talk("g").last == {a.address: 2}
+    assert c.conversation("g").last == {a.address: 2}
     assert not [item for item in items(world, c) if isinstance(item, Left)]
 
 
@@ -139,7 +139,7 @@ def test_ways_are_made_to_measure_and_have_a_rate():
     world, (a, _, c, _) = talking()
     world.make("huji | mit", LineQuality(Constant(0.5)), only="data")
     came: list[float] = []
-    c.talk("g").hearer = lambda at, item: came.append(at)
+    c.conversation("g").hearer = lambda at, item: came.append(at)
     a.say("g", b"x")
     said_at = world.now
     world.run(2.0)
@@ -147,7 +147,7 @@ def test_ways_are_made_to_measure_and_have_a_rate():
     world.throttle(10_000.0, "huji | mit")
     a.stream("g", 0.005, count=40, size=500)
     world.run(30.0)
-    assert c.talk("g").last[a.address] == 41
+    assert c.conversation("g").last[a.address] == 41
     assert world.data.way(Domain("huji"), Domain("mit")).lost > 0
 
 
@@ -158,7 +158,7 @@ def test_a_narrow_way_carries_what_it_can_and_little_of_it_twice():
     world.throttle(1000.0, "huji | mit")
     a.stream("g", 0.001, count=20, size=500)
     world.run(20.0)
-    assert c.talk("g").last[a.address] == 20
+    assert c.conversation("g").last[a.address] == 20
     way = world.data.way(Domain("huji"), Domain("mit"))
     assert way.datagrams["Data"] + way.datagrams["Repair"] <= 4 * 20, "not again and again"
 
@@ -172,9 +172,12 @@ def test_a_way_that_is_too_narrow_for_a_stream_is_full_of_what_is_new():
     a.stream("g", 0.01, count=10_000, size=500)
     way = world.data.way(Domain("huji"), Domain("mit"))
     world.run(20.0)
-    came, said = c.talk("g").last[a.address], way.datagrams["Data"] + way.datagrams["Repair"]
+    came, said = c.conversation("g").last[a.address], way.datagrams["Data"] + way.datagrams["Repair"]
     world.run(60.0)
-    came, said = c.talk("g").last[a.address] - came, way.datagrams["Data"] + way.datagrams["Repair"] - said
+    came, said = (
+        c.conversation("g").last[a.address] - came,
+        way.datagrams["Data"] + way.datagrams["Repair"] - said,
+    )
     assert came * 500 > 0.85 * 25_000 * 60, "of what the way can take"
     assert came > 0.7 * said
 
@@ -184,10 +187,10 @@ def test_a_program_that_does_not_read_gets_everything_when_it_does():
     c.pause("g")
     a.say("g", b"one", b"two")
     world.run(1.0)
-    assert c.talk("g").last == {} and b.talk("g").last == {a.address: 2}
+    assert c.conversation("g").last == {} and b.conversation("g").last == {a.address: 2}
     c.resume("g")
     world.run(0.1)
-    assert c.talk("g").last == {a.address: 2}
+    assert c.conversation("g").last == {a.address: 2}
 
 
 @pytest.mark.spec("X-013", "X-047")
@@ -196,7 +199,7 @@ def test_numbers_go_on_after_a_leave_and_what_was_never_sent_has_none():
     a.say("g", b"one")
     a.leave("g")
     world.run(3.0)
-    assert a.talk("g").state == "over"
+    assert a.conversation("g").state == "over"
     world.cut("huji.h1")
     world.run(10.0)
     a.join_fifo("g")
@@ -204,13 +207,13 @@ def test_numbers_go_on_after_a_leave_and_what_was_never_sent_has_none():
     world.run(0.5)
     a.leave("g")
     world.run(0.5)
-    assert a.talk("g").unsent == 1 and a.talk("g").said == 1
+    assert a.conversation("g").unsent == 1 and a.conversation("g").said == 1
     world.heal()
     world.run(10.0)
     a.join_fifo("g")
     a.say("g", b"two")
     world.run(3.0)
-    assert b.talk("g").last[a.address] == 2
+    assert b.conversation("g").last[a.address] == 2
     assert world.history is not None
     said = [record.run.first for record in world.history if isinstance(record, SubmissionRecord)]
     assert said == [1, 2, 2]
@@ -242,7 +245,7 @@ def test_a_listener_hears_and_is_not_heard():
     world.run(1.0)
     a.say("g", b"x")
     world.run(1.0)
-    assert d.talk("g").last[a.address] == 1 and d.talk("g").credit == 0
+    assert d.conversation("g").last[a.address] == 1 and d.conversation("g").credit == 0
 
 
 @pytest.mark.spec("X-052", "X-053", "X-127")
@@ -260,7 +263,7 @@ def test_a_member_that_only_speaks_is_told_once_who_comes_and_who_goes():
     assert not fifo_gap_free(world.history).broken
     told = [item for item in items(world, speaker) if isinstance(item, Joined | Left)]
     assert [item for item in told if isinstance(item, Left)] == [Left(others[-1].address, "left", None)]
-    assert speaker.talk("g").members == {p.address for p in (speaker, *others[:-1])}
+    assert speaker.conversation("g").members == {p.address for p in (speaker, *others[:-1])}
 
 
 @pytest.mark.spec("X-006", "X-048")
@@ -272,10 +275,10 @@ def test_a_leaver_is_heard_to_the_end_by_one_who_reads_late():
     a.say("g", b"two", b"three")
     a.leave("g")
     world.run(10.0)
-    assert c.talk("g").last == {a.address: 1} and a.address in c.talk("g").members
+    assert c.conversation("g").last == {a.address: 1} and a.address in c.conversation("g").members
     c.resume("g")
     world.run(5.0)
-    assert c.talk("g").last == {a.address: 3} and a.address not in c.talk("g").members
+    assert c.conversation("g").last == {a.address: 3} and a.address not in c.conversation("g").members
     assert world.history is not None
     assert fifo_gap_free(world.history).ok
 
@@ -297,4 +300,4 @@ def test_nothing_is_missed_of_one_who_leaves_and_returns_while_nobody_reads():
     assert world.history is not None
     assert fifo_gap_free(world.history, complete=True).ok
     got = [item.run.first for item in items(world, c) if isinstance(item, Delivered)]
-    assert got == [1, 3] and c.talk("g").last == {a.address: 3}
+    assert got == [1, 3] and c.conversation("g").last == {a.address: 3}

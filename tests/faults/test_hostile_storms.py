@@ -11,7 +11,7 @@ import pytest
 
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo import events as fifo
 from rostra.protocols.relaxed import domain, neighbours, routing
 from rostra.protocols.relaxed.requests import Absolute, Joined, Left
 from rostra.sim.harm import harm_stays_below
@@ -145,7 +145,7 @@ settled = Settled
         ((told(Joined(CHESS, (Member(Endpoint("eu.h2/ghost#1"), (1, 1)),), Cause.JOIN)),), "no"),
         ((lambda at, number: Detected(at, number, Domain("eu"), US, "down"),), "yes"),
         ((lambda at, number: Detected(at, number, Domain("eu"), HOSTS[0], "down"),), "no"),
-        ((lambda at, number: DeliveryRecord(at, number, ANN, CHESS, talk.Gap(BOB, 1, 2)),), "no"),
+        ((lambda at, number: DeliveryRecord(at, number, ANN, CHESS, fifo.Gap(BOB, 1, 2)),), "no"),
     ],
 )
 def test_harm_is_what_others_are_told_of_others(records: tuple[object, ...], answer: str) -> None:

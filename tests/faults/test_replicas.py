@@ -9,7 +9,7 @@ from support.seeds import seeds
 from rostra.core.observer import Reporter
 from rostra.names import Domain, Group
 from rostra.observe.trace import ProgramGiven, ProgramTold
-from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo import events as fifo
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
@@ -23,7 +23,7 @@ NEWS = Group("news", Domain("huji"))
 HUJI, MIT = Domain("huji"), Domain("mit")
 SITES = {"huji": 2, "mit": 2, "ntu": 1}
 LAN = LinkConfig.lan().over_datagrams()
-WORRYING = (talk.Gap, talk.Without, talk.Only, talk.Excluded, talk.Left)
+WORRYING = (fifo.Gap, fifo.Without, fifo.Only, fifo.Excluded, fifo.Left)
 
 
 class Ears(Reporter):
@@ -44,7 +44,7 @@ class Ears(Reporter):
 class Hearer(Reporter):
     """Shows what programs are given in groups that speak."""
 
-    def __init__(self, hear: Callable[[float, Domain, talk.Item], None]) -> None:
+    def __init__(self, hear: Callable[[float, Domain, fifo.Item], None]) -> None:
         self.shows = {ProgramGiven: lambda at, host, given: hear(at, host, given.item)}
 
 
@@ -69,14 +69,14 @@ def meeting(seed: int = 1, **more: object) -> tuple[World, list[SimProgram], Ear
 @pytest.mark.parametrize("seed", seeds(5))
 def test_nobody_is_told_when_the_leader_of_a_domain_dies(seed: int) -> None:
     world, programs, ears = meeting(seed)
-    before = world.seats.leaders[HUJI]
+    before = world.replicas.leaders[HUJI]
     seen = [members(program) for program in programs]
     world.run(Random(seed).random())
 
     world.crash("huji").run(LAN.detect.down_after_s + 2.0)
 
-    assert world.seats.leaders[HUJI] not in (before, None), "another leads within the bound"
-    assert world.seats.replicas[world.seats.leaders[HUJI]].leads
+    assert world.replicas.leaders[HUJI] not in (before, None), "another leads within the bound"
+    assert world.replicas.living[world.replicas.leaders[HUJI]].leads
     world.run(5.0)
     assert ears.filters == [] and ears.left == []
     assert [members(program) for program in programs] == seen
@@ -126,14 +126,14 @@ def test_whoever_asks_in_the_middle_of_it_is_answered_in_full() -> None:
 @pytest.mark.spec("C-164")
 def test_when_all_replicas_die_it_is_a_failure_like_any_other() -> None:
     world, programs, ears = meeting()
-    for seat in world.seats.of[HUJI]:
-        world.crash(seat)
+    for voter in world.replicas.of[HUJI]:
+        world.crash(voter)
     world.run(LAN.detect.down_after_s + LAN.failover_grace_s + 2.0)
     told = {host: notice for _, host, notice in ears.filters}
     assert isinstance(told["mit.h1"], Without) and told["mit.h1"].domain == HUJI
     assert isinstance(told["huji.h1"], Only) and told["huji.h1"].domain == "huji.h1"
-    for seat in world.seats.of[HUJI]:
-        world.restart(seat)
+    for voter in world.replicas.of[HUJI]:
+        world.restart(voter)
     world.run(10.0)
     assert {tuple(members(program)) for program in programs} == {
         tuple(sorted(each.address for each in programs))
@@ -145,13 +145,13 @@ def test_all_replicas_are_restarted_at_once_and_nobody_notices() -> None:
     """Who their neighbours were is on their disks: the new leader's first answers wait for them."""
     world, programs, ears = meeting()
     seen = [members(program) for program in programs]
-    for seat in world.seats.of[HUJI]:
-        world.crash(seat)
+    for voter in world.replicas.of[HUJI]:
+        world.crash(voter)
     world.run(0.2)
-    for seat in world.seats.of[HUJI]:
-        world.restart(seat)
+    for voter in world.replicas.of[HUJI]:
+        world.restart(voter)
     world.run(10.0)
-    assert HUJI in world.seats.leaders
+    assert HUJI in world.replicas.leaders
     assert ears.filters == [] and ears.left == []
     assert [members(program) for program in programs] == seen
 
@@ -159,13 +159,13 @@ def test_all_replicas_are_restarted_at_once_and_nobody_notices() -> None:
 @pytest.mark.spec("C-160", "C-161")
 def test_a_leader_that_stood_still_finds_another_one_in_its_place() -> None:
     world, _, ears = meeting()
-    old = world.seats.leaders[HUJI]
+    old = world.replicas.leaders[HUJI]
     world.pause(old).run(6.0)
-    new = world.seats.leaders[HUJI]
+    new = world.replicas.leaders[HUJI]
     assert new != old
     world.resume(old).run(5.0)
-    assert world.seats.leaders[HUJI] == new
-    assert not world.seats.replicas[old].leads
+    assert world.replicas.leaders[HUJI] == new
+    assert not world.replicas.living[old].leads
     assert ears.filters == [] and ears.left == []
 
 
@@ -176,19 +176,19 @@ def test_what_is_too_large_for_the_others_is_not_said_and_that_is_noted(
     world, programs, _ = meeting()
     assert world.notes["Noted", "too large to share"] > 0
     world.crash("huji").run(10.0)
-    assert HUJI in world.seats.leaders, "a takeover that is heard of is still one"
+    assert HUJI in world.replicas.leaders, "a takeover that is heard of is still one"
     assert members(programs[0]) == members(programs[-1])
 
 
 @pytest.mark.spec("C-160")
 def test_without_a_majority_nobody_leads() -> None:
     world, _, _ = meeting()
-    one, two, three = world.seats.of[HUJI]
+    one, two, three = world.replicas.of[HUJI]
     world.crash(two).crash(three)
     world.run(6.0)
-    assert HUJI not in world.seats.leaders and not world.seats.replicas[one].leads
+    assert HUJI not in world.replicas.leaders and not world.replicas.living[one].leads
     world.restart(two).run(4.0)
-    assert HUJI in world.seats.leaders
+    assert HUJI in world.replicas.leaders
 
 
 @pytest.mark.spec("C-160", "C-012")
@@ -198,9 +198,9 @@ def test_a_permanent_group_outlives_the_leader_that_promised_it() -> None:
     world.run(1.0)
     assert isinstance(call.result, Done)
     for _ in range(2):
-        old = world.seats.leaders[HUJI]
+        old = world.replicas.leaders[HUJI]
         world.crash("huji").run(5.0)
-        leader = world.seats.replicas[world.seats.leaders[HUJI]]
+        leader = world.replicas.living[world.replicas.leaders[HUJI]]
         assert leader._stack[SERVER].registry.is_permanent(NEWS)
         world.restart(old).run(2.0)
 
@@ -208,10 +208,10 @@ def test_a_permanent_group_outlives_the_leader_that_promised_it() -> None:
 @pytest.mark.spec("C-012", "C-160")
 def test_what_no_majority_has_is_not_promised() -> None:
     world, _, _ = meeting()
-    leader = world.seats.leaders[HUJI]
-    for seat in world.seats.of[HUJI]:
-        if seat != leader:
-            world.hold(f"{leader} | {seat}")
+    leader = world.replicas.leaders[HUJI]
+    for voter in world.replicas.of[HUJI]:
+        if voter != leader:
+            world.hold(f"{leader} | {voter}")
     call = world.register(NEWS)
     world.run(0.3)
     assert call.result is None, "neither yes nor no, as long as nobody else has it"
@@ -222,16 +222,16 @@ def test_what_no_majority_has_is_not_promised() -> None:
 @pytest.mark.spec("C-012", "C-160")
 def test_what_no_majority_has_is_told_to_no_child_and_refused_when_another_leads() -> None:
     world, _, _ = meeting()
-    leader = world.seats.leaders[HUJI]
-    for seat in world.seats.of[HUJI]:
-        if seat != leader:
-            world.hold(f"{leader} | {seat}")
+    leader = world.replicas.leaders[HUJI]
+    for voter in world.replicas.of[HUJI]:
+        if voter != leader:
+            world.hold(f"{leader} | {voter}")
     call = world.register(NEWS)
     world.run(0.3)
     agents = [world.processes[host].stack[AGENT] for host in world.tree.hosts if host.startswith("huji.")]
     assert agents and not any(agent.registry.is_permanent(NEWS) for agent in agents)
     world.pause(leader).run(6.0)
-    assert world.seats.leaders[HUJI] != leader
+    assert world.replicas.leaders[HUJI] != leader
     world.resume(leader).run(2.0)
     assert isinstance(call.result, Denied) and call.result.code == "UNREACHABLE"
     world.release().run(5.0)
@@ -254,7 +254,7 @@ def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[SimProgram],
     world.run(3.0)
     worries: list[object] = []
 
-    def hear(at: float, host: Domain, item: talk.Item) -> None:
+    def hear(at: float, host: Domain, item: fifo.Item) -> None:
         if isinstance(item, WORRYING):
             worries.append((at, host, item))
 
@@ -266,7 +266,7 @@ def conversation(seed: int, loss: float = 0.0) -> tuple[World, list[SimProgram],
 
 def heard_all(programs: list[SimProgram], count: int) -> bool:
     return all(
-        program.talk("g").last == {other.address: count for other in programs if other is not program}
+        program.conversation("g").last == {other.address: count for other in programs if other is not program}
         for program in programs
     )
 
@@ -281,7 +281,7 @@ def test_streams_go_on_without_a_gap_when_delegates_die_one_after_another(seed: 
         program.stream("g", 0.1, count=200)
     world.run(luck.random() * 3)
     for domain in luck.sample(("huji", "mit", "huji"), 3):
-        dead = world.seats.leaders[Domain(domain)]
+        dead = world.replicas.leaders[Domain(domain)]
         world.crash(domain).run(5.0 + luck.random())
         world.restart(dead).run(2.0 + luck.random())
     world.run(25.0)
@@ -296,11 +296,11 @@ def test_of_two_who_could_take_over_the_one_that_followed_does() -> None:
     world, programs, worries = conversation(1)
     for program in programs:
         program.stream("g", 0.1, count=150)
-    first = world.seats.leaders[HUJI]
+    first = world.replicas.leaders[HUJI]
     world.crash("huji").run(5.0)
     world.restart(first)
     world.crash("huji").run(15.0)
-    assert world.seats.leaders[HUJI] != first
+    assert world.replicas.leaders[HUJI] != first
     assert worries == [] and heard_all(programs, 150)
 
 
@@ -319,8 +319,8 @@ def test_a_join_that_is_under_way_when_the_delegate_dies_completes(after_s: floa
     late.stream("g", 0.1, count=20)
     world.run(10.0)
     assert worries == []
-    assert late.talk("g").last == {other.address: 150 for other in programs}
-    assert all(program.talk("g").last[late.address] == 20 for program in programs)
+    assert late.conversation("g").last == {other.address: 150 for other in programs}
+    assert all(program.conversation("g").last[late.address] == 20 for program in programs)
     assert fifo_gap_free(world.history).ok
 
 
@@ -337,11 +337,11 @@ def test_the_last_words_of_one_who_leaves_in_the_middle_of_a_takeover_are_heard(
     world.run(1.0)
     world.crash("huji").run(after_s)
     leaver.leave("g")
-    said = leaver.talk("g").said
+    said = leaver.conversation("g").said
     world.run(25.0)
     for other in programs:
         if other is not leaver:
-            assert other.talk("g").last[leaver.address] == said, other.host
+            assert other.conversation("g").last[leaver.address] == said, other.host
 
 
 @pytest.mark.spec("X-102", "XX-13")
@@ -350,12 +350,12 @@ def test_with_all_replicas_dead_the_others_are_told_and_the_stream_goes_on_after
     for program in programs:
         program.stream("g", 0.1, count=120)
     world.run(1.0)
-    for seat in world.seats.of[MIT]:
-        world.crash(seat)
+    for voter in world.replicas.of[MIT]:
+        world.crash(voter)
     world.run(6.0)
-    assert {type(item) for _, _, item in worries} & {talk.Without, talk.Left}
-    for seat in world.seats.of[MIT]:
-        world.restart(seat)
+    assert {type(item) for _, _, item in worries} & {fifo.Without, fifo.Left}
+    for voter in world.replicas.of[MIT]:
+        world.restart(voter)
     world.run(30.0)
     assert fifo_gap_free(world.history).ok
 
@@ -370,10 +370,10 @@ def told_after_a_standstill(replicas: dict[str, int], stands_s: float) -> tuple[
     world.run(3.0)
     told: dict[str, list[str]] = {}
 
-    def hear(at: float, host: Domain, item: talk.Item) -> None:
-        if isinstance(item, (*WORRYING, talk.Joined, talk.Parted)):
-            about = item.endpoint.partition("/")[0] if isinstance(item, talk.Left | talk.Joined) else ""
-            why = f" {item.why}" if isinstance(item, talk.Left) else ""
+    def hear(at: float, host: Domain, item: fifo.Item) -> None:
+        if isinstance(item, (*WORRYING, fifo.Joined, fifo.Parted)):
+            about = item.endpoint.partition("/")[0] if isinstance(item, fifo.Left | fifo.Joined) else ""
+            why = f" {item.why}" if isinstance(item, fifo.Left) else ""
             told.setdefault(host, []).append(f"{type(item).__name__} {about}{why}".strip())
 
     world.observe(Hearer(hear))
@@ -392,8 +392,8 @@ def test_an_agent_that_stood_still_is_told_so_with_replicas_as_without(stands_s:
     assert any(line.startswith(("Only", "Without")) for line in alone["huji.h1"])
     assert told == alone
     for program in world.programs:
-        assert len(program.talk("g").members) == len(world.tree.hosts), program.host
-        assert program.talk("g").state == "in"
+        assert len(program.conversation("g").members) == len(world.tree.hosts), program.host
+        assert program.conversation("g").state == "in"
     assert fifo_gap_free(world.history).ok
 
 

@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
+from history.file_plants import FILES, NotHere, text
+from history.test_order_audits import spoken
 from history.test_parity import calm, talking
 from history.test_view_audits import partition
 from support.journal import Row
-from support.segments import SCHEMA, damage
+from support.segments import SCHEMA
 
 from rostra.history.archive import Archive
 from rostra.history.audits import PROMISES, Evidence, verdicts
@@ -42,10 +43,6 @@ Rows = list[Row]
 FORGOTTEN = {column.name for column in COLUMNS} - {
     *("world", "writer", "role", "epoch", "seq", "at", "virtual_s")
 }
-
-
-class NotHere(Exception):
-    """This world has nothing that could be changed so."""
 
 
 # Rows
@@ -76,7 +73,8 @@ def again(rows: Rows, told: Row, **changes: Any) -> None:
             "seq"
         ]
         if is_after and row["kind"] in ("sent", "received", "heartbeat"):
-            row.update({**told, "seq": row["seq"], **changes})
+            values = {name: value(told) if callable(value) else value for name, value in changes.items()}
+            row.update({**told, "seq": row["seq"], **values})
             return
     raise NotHere
 
@@ -140,6 +138,14 @@ def last_view(rows: Rows) -> Row:
     if not found:
         raise NotHere
     return found[-1]
+
+
+def last_order(rows: Rows) -> Row:
+    """The row with which a view ended that members of one host were given messages in."""
+    found = [row for row in every(rows, "ordered", cause="view") if row["count"]]
+    if not found:
+        raise NotHere
+    return found[0]
 
 
 def silenced_event(find: Callable[[Rows], Row]) -> Callable[[Rows], None]:
@@ -268,6 +274,21 @@ ROWS: dict[str, Callable[[Rows], None]] = {
     "a block for another reason": changed(kind("blocked"), what="a whim"),
     "other acknowledgements": changed(kind("view-agreed"), acks=["nowhere"], cut=["nowhere"]),
     "a server that was not isolated": silenced(kind("isolated")),
+    # One order
+    "an order of other messages": changed(last_order, digest=1),
+    "a view at another position": changed(last_order, first=lambda row: row["first"] - 1),
+    "a message that was left out": changed(last_order, count=lambda row: row["count"] - 1),
+    "more than those who went on have": repeated(
+        last_order,
+        cause=None,
+        last=lambda row: row["last"] + 1,
+        count=lambda row: row["count"] + 1,
+        digest=1,
+    ),
+    "an order that is never told": silenced(last_order),
+    "another orderer": changed(kind("ordered", count=0), peer="nowhere"),
+    "other rejects": changed(kind("rejected"), first=1, count=9),
+    "a flush that was never told": silenced(kind("flushed")),
     # What nobody is promised
     "other traffic": changed(kind("sent", "received"), count=10**6, bytes=10**9),
     "another detail": changed(kind("started"), detail="{}"),
@@ -282,161 +303,6 @@ ROWS: dict[str, Callable[[Rows], None]] = {
     "rows after a clean end": changed(kind("heartbeat", "sent", "received"), kind="closing"),
     "rows that were dropped, and which": dropped,
 }
-
-
-# Files
-
-
-def segments_of(place: Path, role: str = "agent") -> list[Path]:
-    """Of a life that has several, in order; of the life with the most of them."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted(place.glob("date=*/*.parquet")):
-        if pq.read_metadata(path).metadata[b"rostra.role"] == role.encode():
-            found.setdefault("-".join(path.stem.split("-")[:-2]), []).append(path)
-    lives = [paths for paths in found.values() if len(paths) > 2]
-    if not lives:
-        raise NotHere
-    return max(lives, key=len)
-
-
-def rewritten(place: Path, change: Callable[[pa.Table], pa.Table], nth: int = 1) -> None:
-    path = segments_of(place)[nth]
-    pq.write_table(change(pq.read_table(path)), path, write_page_checksum=True)
-
-
-def with_column(name: str, make: Callable[[pa.Table], Any]) -> Callable[[Path], None]:
-    def plant(place: Path) -> None:
-        def change(table: pa.Table) -> pa.Table:
-            return table.set_column(table.column_names.index(name), name, make(table))
-
-        rewritten(place, change)
-
-    return plant
-
-
-def metadata(**said: Any) -> Callable[[Path], None]:
-    """The footer says otherwise."""
-
-    def plant(place: Path) -> None:
-        def change(table: pa.Table) -> pa.Table:
-            old = table.schema.metadata
-            new = {
-                f"rostra.{name}".encode(): str(value(old) if callable(value) else value)
-                for name, value in said.items()
-            }
-            return table.replace_schema_metadata({**old, **new})
-
-        rewritten(place, change)
-
-    return plant
-
-
-def text(values: Sequence[Any]) -> pa.Array:
-    return pa.array(values, pa.string())
-
-
-def number_of(name: str, more: int) -> Callable[[dict[bytes, bytes]], int]:
-    return lambda old: int(old[f"rostra.{name}".encode()]) + more
-
-
-def moved(place: Path) -> None:
-    path = segments_of(place)[1]
-    day = place / "date=1999-12-31"
-    day.mkdir()
-    path.rename(day / path.name)
-
-
-def copied(place: Path, change: Callable[[pa.Table], pa.Table] = lambda table: table) -> None:
-    path = segments_of(place)[1]
-    pq.write_table(change(pq.read_table(path)), path.with_name("zz-again.parquet"), write_page_checksum=True)
-
-
-def other_rows(table: pa.Table) -> pa.Table:
-    return table.set_column(table.column_names.index("kind"), "kind", text(["heartbeat"] * len(table)))
-
-
-def several(place: Path, change: Callable[[list[Path]], None]) -> None:
-    change(segments_of(place))
-
-
-def swapped(paths: list[Path]) -> None:
-    one, other, spare = paths[0], paths[1], paths[0].with_name(".spare")
-    one.rename(spare), other.rename(one), spare.rename(other)
-
-
-def of_writer(paths: list[Path]) -> None:
-    for path in paths:
-        path.unlink()
-
-
-FILES: dict[str, Callable[[Path], None]] = {
-    "a byte is another": lambda place: damage(segments_of(place)[1]),
-    "the end is missing": lambda place: truncate(segments_of(place)[1]),
-    "nothing is left of a file": lambda place: segments_of(place)[1].write_bytes(b"") and None,
-    "a file of text": lambda place: segments_of(place)[1].write_text("hello") and None,
-    "the first segment is gone": lambda place: segments_of(place)[0].unlink(),
-    "a segment is gone": lambda place: segments_of(place)[1].unlink(),
-    "the last segment is gone": lambda place: segments_of(place)[-1].unlink(),
-    "a writer is gone": lambda place: several(place, of_writer),
-    "a server's first segment is gone": lambda place: segments_of(place, "server")[0].unlink(),
-    "a server's segment is gone": lambda place: segments_of(place, "server")[1].unlink(),
-    "a server's last segment is gone": lambda place: segments_of(place, "server")[-1].unlink(),
-    "a segment has another name": lambda place: (
-        segments_of(place)[1].rename(place / "date=2026-01-01.parquet") and None
-    ),
-    "a segment is of another day": moved,
-    "two segments have each other's names": lambda place: several(place, swapped),
-    "a segment twice": copied,
-    "half a segment again": lambda place: copied(place, lambda table: table.slice(5)),
-    "a segment again with other rows": lambda place: copied(place, other_rows),
-    "rows are missing in a segment": lambda place: rewritten(
-        place, lambda table: pa.concat_tables([table.slice(0, 5), table.slice(8)])
-    ),
-    "rows in another order": lambda place: rewritten(
-        place, lambda table: table.take(list(range(len(table)))[::-1])
-    ),
-    "a row twice": lambda place: rewritten(
-        place, lambda table: pa.concat_tables([table.slice(0, 5), table.slice(4)])
-    ),
-    "numbers from zero": with_column("seq", lambda table: pa.array(range(len(table)))),
-    "a row without a number": with_column(
-        "seq", lambda table: pa.array([None, *table["seq"].to_pylist()[1:]])
-    ),
-    "a row without a time": with_column(
-        "at", lambda table: pa.array([None, *table["at"].to_pylist()[1:]], table["at"].type)
-    ),
-    "rows of another world": with_column("world", lambda table: text(["elsewhere"] * len(table))),
-    "rows of two worlds": with_column(
-        "world", lambda table: text(["elsewhere", *table["world"].to_pylist()[1:]])
-    ),
-    "rows of two writers": with_column(
-        "writer", lambda table: text(["nobody.h1", *table["writer"].to_pylist()[1:]])
-    ),
-    "rows of two lives": with_column("epoch", lambda table: pa.array([1, *table["epoch"].to_pylist()[1:]])),
-    "rows of an earlier life": with_column(
-        "epoch", lambda table: pa.array([e - 1 for e in table["epoch"].to_pylist()])
-    ),
-    "no column `kind`": lambda place: rewritten(place, lambda table: table.drop_columns(["kind"])),
-    "no column `cause`": lambda place: rewritten(place, lambda table: table.drop_columns(["cause"])),
-    "a column of another type": with_column("seq", lambda table: table["seq"].cast(pa.string())),
-    "a column more": lambda place: rewritten(
-        place, lambda table: table.append_column("mood", text(["fine"] * len(table)))
-    ),
-    "a kind that nobody knows": with_column(
-        "kind", lambda table: text(["sang", *table["kind"].to_pylist()[1:]])
-    ),
-    "a footer of other numbers": metadata(first=number_of("first", 1000), last=number_of("last", 1000)),
-    "a footer of another writer": metadata(writer="nobody.h1"),
-    "a footer of another life": metadata(epoch=1),
-    "a footer of another world": metadata(world="elsewhere"),
-    "a footer that says nothing": lambda place: rewritten(
-        place, lambda table: table.replace_schema_metadata(None)
-    ),
-}
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-50])
 
 
 # What each leads to
@@ -471,6 +337,7 @@ ORDER, TRUTH, WATCH, SIDES = "per-source-order", "stable-truth", "watch-complete
 HEALS, FIFO, WHY = "heals-alone", "fifo-gap-free", "why"
 
 SAME, EVERY, LIVING = "same-view", "every-change", "one-living"
+TOTAL, ALL = "total-order", "all-or-none"
 
 EXPECTED: dict[str, Expected] = {
     "a view of another list": found(SAME),
@@ -485,6 +352,14 @@ EXPECTED: dict[str, Expected] = {
     "a block for another reason": same("why a side must not go on is for people to read"),
     "other acknowledgements": same("who acknowledged a change is for people to read"),
     "a server that was not isolated": same("that two sides part is judged by what each agrees on"),
+    "an order of other messages": found(TOTAL),
+    "a view at another position": found(TOTAL),
+    "a message that was left out": found(TOTAL, ALL),
+    "more than those who went on have": found(ALL),
+    "an order that is never told": same("a writer that numbers the rest anew leaves no trace"),
+    "another orderer": same("who orders is for people to read"),
+    "other rejects": same("what was rejected is for people to read"),
+    "a flush that was never told": same("who orders is for people to read"),
     "a ghost joins": found(TRUTH, WATCH),
     "a join of another group": found(TRUTH, WATCH),
     "a join becomes a leave": found(TRUTH, WATCH),
@@ -644,7 +519,7 @@ def planted(directory: Path, bases: dict[str, Rows]) -> list[Planted]:
     made = []
     for base, rows in bases.items():
         known = cut(rows, {})
-        plants = OF_VIEWS if base == AGREED else [*ROWS, *(FILES if base != "talk" else ())]
+        plants = OF_WORLD.get(base, [*ROWS, *(FILES if base != "talk" else ())])
         for plant in ("", *plants):
             this = Planted(base, plant)
             mine = deepcopy(rows) if plant in ROWS else rows
@@ -663,7 +538,7 @@ def planted(directory: Path, bases: dict[str, Rows]) -> list[Planted]:
 
 def simulated(directory: Path) -> dict[str, Rows]:
     bases = {}
-    for name, live in (("calm", calm), ("talk", talking), (AGREED, partition)):
+    for name, live in (("calm", calm), ("talk", talking), (AGREED, partition), (ORDERED, spoken)):
         world = live(directory / name)
         world.close()
         bases[name] = read(directory / name).to_pylist()
@@ -747,8 +622,10 @@ def outcome(this: Planted, judged: Judged) -> Iterator[str]:
 
 REAL = "real"
 AGREED = "agreed"
-OF_VIEWS = list(EXPECTED)[:12]
-"""What is tried in a world of agreed groups: the first kinds above."""
+ORDERED = "ordered"
+OF_WORLD = {AGREED: list(EXPECTED)[:12], ORDERED: list(EXPECTED)[12:20]}
+"""What is tried in a world of agreed groups, and in one of groups whose messages have one order: the first
+kinds above."""
 EXACT = ("a clock that is ten minutes ahead", "a clock that is ten minutes behind")
 """A simulator writes everything by one clock: audits take its word, and what contradicts it is a no."""
 

@@ -376,7 +376,15 @@ def judged(court):
 
 
 BOUNDS = {"both-sides-told": BOUND_S, "heals-alone": BOUND_S}
-OTHERS = ("fifo-gap-free", "smooth-join", "same-view", "every-change", "one-living")
+OTHERS = (
+    "fifo-gap-free",
+    "smooth-join",
+    "same-view",
+    "every-change",
+    "one-living",
+    "total-order",
+    "all-or-none",
+)
 CONGRESS = [name for name in PROMISES if name not in OTHERS]
 
 

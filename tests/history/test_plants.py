@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from history.plants import EXPECTED, FILES, ROWS, NotHere, Rows, cut, lay_out
+from history.file_plants import FILES, NotHere
+from history.plants import EXPECTED, ROWS, Rows, cut, lay_out
 from history.test_parity import calm
 from support.court import Court
 from support.segments import SCHEMA

@@ -79,7 +79,7 @@ def test_no_file_tells_cores_apart_by_their_class(path: str) -> None:
     [
         ("runtime/data.py", "isinstance(core, HostCore)"),
         ("sim/world.py", "if isinstance(core, LocalServer | DomainServer): pass"),
-        ("replica.py", "server = core.server if isinstance(core, (SeatCore, ClusterCore)) else core"),
+        ("replica.py", "server = core.server if isinstance(core, (ElectionCore, ClusterCore)) else core"),
         ("sim/lies.py", "match core:\n    case LocalServer(open=open): pass"),
         ("runtime/process.py", "match core:\n    case local.LocalServer() | 3: pass"),
         ("node.py", "type(self.core) is DomainServer"),
@@ -124,6 +124,6 @@ LENT = {
     "agreed server": {"SyncDone"},  # then the child has said all that it holds
     "led agent": {"Close", "Resolve"},  # it remembers the name that is asked for without a scope
     "access agent": {"Close"},  # what it may join ends with it
-    "election seat": {"Inspect"},
+    "election replica": {"Inspect"},
 }
 """Kinds of another protocol that a service takes as well, and why."""

@@ -37,8 +37,8 @@ from rostra.observe.recording import (
     Began,
     Gave,
     RecordingEnded,
-    ToSeat,
     ToServer,
+    ToVoter,
     Turn,
     effects_of,
     words,
@@ -205,7 +205,7 @@ def replicas(directory: Path) -> None:
     world.run(1.0)
     programs[0].stream("news", 0.4)
     programs[2].stream("news", 0.4)
-    first = world.seats.leaders[huji]
+    first = world.replicas.leaders[huji]
     world.crash("huji").run(3.0)
     world.register(Group("kept", huji))
     programs[1].join(Group("kept", huji), permanent=True)
@@ -219,17 +219,17 @@ def replicas(directory: Path) -> None:
         if process.paused:
             world.resume(path)
     world.run(2.0)
-    leader = world.seats.leaders[huji]
-    for seat in world.seats.of[huji]:
-        if seat != leader:
-            world.cut(f"link {leader} | {seat}")
+    leader = world.replicas.leaders[huji]
+    for voter in world.replicas.of[huji]:
+        if voter != leader:
+            world.cut(f"link {leader} | {voter}")
     world.run(3.0)
     world.heal().run(2.0)
-    for seat in world.seats.of[huji]:
-        world.crash(seat)
+    for voter in world.replicas.of[huji]:
+        world.crash(voter)
     world.run(4.5)
-    for seat in world.seats.of[huji]:
-        world.restart(seat)
+    for voter in world.replicas.of[huji]:
+        world.restart(voter)
     world.run(4.0)
     world.close()
 
@@ -353,7 +353,7 @@ def again(name: str) -> None:
                     break
                 case Turn():
                     now = word.now
-                case ToServer() | ToSeat():
+                case ToServer() | ToVoter():
                     node.turn(word)
                 case Began() | RecordingEnded():
                     pass

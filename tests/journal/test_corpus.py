@@ -32,8 +32,8 @@ def seen(name: str) -> Counter[str]:
         packets = Packets(recording.began().plan.world)
         for word in recording.words():
             match word:
-                case Began(seat=seat):
-                    found["replica" if seat else "agent" if word.plan.is_agent else "server"] += 1
+                case Began(voter=voter):
+                    found["replica" if voter else "agent" if word.plan.is_agent else "server"] += 1
                 case WasAsked(request=request):
                     found[type(request).__name__] += 1
                 case Spoken(kind):

@@ -35,12 +35,21 @@ def test_a_changed_leader_is_in_the_journal_and_remembered_with_its_cause(tmp_pa
     recalled = asker.ask(Recall("eu.de.h1", Domain("eu.de.h1")))
     world.run(2.0)
     world.close()
-    rows = [row for row in read(tmp_path).to_pylist() if row["kind"] == "led"]
-    rows.sort(key=lambda row: row["virtual_s"])
+    told = [row for row in read(tmp_path).to_pylist() if row["kind"] == "led"]
+    told.sort(key=lambda row: (row["virtual_s"], row["seq"]))
+    here = [(row["writer"], row["member"].partition("/")[0]) for row in told if row["what"] == "member"]
+    assert sorted(here) == [(host, host) for host in ("eu.de.h1", "eu.fr.h1", "eu.fr.h2")]
+    rows = [row for row in told if row["what"] not in ("member", "lists")]
     assert (rows[0]["writer"], rows[0]["what"], rows[0]["cause"]) == ("eu.fr.h1", "leads", "no agent led it")
     took_over = [row for row in rows if row["what"] == "leads" and row["writer"] != "eu.fr.h1"]
     assert [(row["accused"], row["domain"]) for row in took_over] == [("eu.fr.h1", "eu")]
     assert took_over[0]["cause"] == "the leader before could not be reached"
+    listed = [
+        (row["change"], row["member"].partition("/")[0])
+        for row in told
+        if row["what"] == "lists" and row["writer"] == took_over[0]["writer"]
+    ]
+    assert sorted(listed) == [("joined", "eu.de.h1"), ("joined", "eu.fr.h2")]
     children = [(row["writer"], row["peer"]) for row in rows if row["what"] == "child"]
     assert ("eu.fr.h2", "eu.fr.h1") in children and ("eu.de.h1", "eu.fr.h1") in children
     assert b"chess@eu" in bytes(recalled.result.document)

@@ -258,16 +258,16 @@ def with_replicas(directory: Path, seed: int) -> World:
         program.join_fifo("news")
         program.stream("news", 0.1)
     world.run(2.0)
-    first = world.seats.leaders[Domain("huji")]
+    first = world.replicas.leaders[Domain("huji")]
     world.crash("huji").run(3.0)
     world.register(Group("kept", Domain("huji")))
     world.restart(first).run(2.0)
     world.pause("huji").run(4.0)
     world.resume(next(path for path, process in world.processes.items() if process.paused)).run(3.0)
-    third = world.seats.leaders[Domain("huji")]
-    for seat in world.seats.of[Domain("huji")]:
-        if seat != third:
-            world.cut(f"link {third} | {seat}")
+    third = world.replicas.leaders[Domain("huji")]
+    for voter in world.replicas.of[Domain("huji")]:
+        if voter != third:
+            world.cut(f"link {third} | {voter}")
     world.run(4.0)
     world.heal().run(4.0)
     world.close()
@@ -279,8 +279,8 @@ def test_replicas_replay_byte_for_byte_through_every_change_of_their_leader(seed
     world = with_replicas(tmp_path, seed)
     replayed = {(each.path, each.epoch): each for each in map(replay, recordings(tmp_path))}
     assert [each for each in replayed.values() if each.difference] == []
-    seats = [path for path, _ in replayed if path in world.seats.of[Domain("huji")]]
-    assert len(seats) == 4, "three replicas, one of them in two lives"
+    voters = [path for path, _ in replayed if path in world.replicas.of[Domain("huji")]]
+    assert len(voters) == 4, "three replicas, one of them in two lives"
     assert not any(path == "huji" for path, _ in replayed), "what a leader was given is with the replica"
     words = [word for each in recordings(tmp_path) for word in each.words()]
     assert sum(isinstance(word, Started) for word in words) > len(replayed), "servers began to lead"

@@ -19,7 +19,7 @@ MOMENT_S = 0.2
 """Long enough for loopback to carry a few bytes many times over: what has not come by then was swallowed."""
 
 
-class Talk:
+class SimConversation:
     """One side of a connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,21 +49,21 @@ class Wired:
 
     def __init__(self, cable: Cable, port: TcpAddress) -> None:
         self.cable, self.port = cable, port
-        self.callers: asyncio.Queue[Talk] = asyncio.Queue()
-        self._talks: list[Talk] = []
+        self.callers: asyncio.Queue[SimConversation] = asyncio.Queue()
+        self._talks: list[SimConversation] = []
 
-    async def dial(self) -> Talk:
-        near = Talk(*await asyncio.open_connection(self.port.host, self.port.port))
+    async def dial(self) -> SimConversation:
+        near = SimConversation(*await asyncio.open_connection(self.port.host, self.port.port))
         self._talks.append(near)
         return near
 
-    async def connect(self) -> tuple[Talk, Talk]:
+    async def connect(self) -> tuple[SimConversation, SimConversation]:
         near = await self.dial()
         async with asyncio.timeout(SOON_S):
             return near, await self.callers.get()
 
     def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talk = Talk(reader, writer)
+        talk = SimConversation(reader, writer)
         self._talks.append(talk)
         self.callers.put_nowait(talk)
 

@@ -121,13 +121,13 @@ async def test_replicas_elect_in_the_room_that_votes_keep_and_acknowledge_no_mor
                 await lab.register(f"{kept}-{'x' * 240}", "eu")
         lab[leader].kill()
         free(small_disk)
-        for seat in lab.seats[lab.servers[0]]:
-            if not lab[seat].is_running:
-                lab[seat].start()
+        for voter in lab.voters[lab.servers[0]]:
+            if not lab[voter].is_running:
+                lab[voter].start()
         await lab.leader("eu")
         registered = str((await lab.inspect("eu"))["core"]["registry"])
         assert all(f"{number}-x" in registered for number in range(kept)) and "before" in registered
         assert f"{kept}-x" not in registered
         await lab.register("after", "eu")
-        for seat in lab.seats[lab.servers[0]]:
-            assert "Traceback" not in lab[seat].log
+        for voter in lab.voters[lab.servers[0]]:
+            assert "Traceback" not in lab[voter].log

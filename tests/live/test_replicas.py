@@ -157,12 +157,12 @@ async def test_a_leader_that_is_cut_off_from_everybody_gives_way(lab: Lab, cable
     async with conversation(lab, "cut") as talkers:
         await all_go_on(talkers)
         leader = await lab.leader("eu")
-        seat = leader.nodes[0]
-        everybody = [node for node in lab.processes if node != seat]
-        others = [each for each in lab.seats[EU] if each != seat]
-        resigned, led = lab.counted(seat, "resigned"), sum(lab.counted(each, "leading") for each in others)
-        lab.cut([seat], everybody)
-        await until(lambda: lab.counted(seat, "resigned") > resigned, "it resigns, for want of a majority")
+        voter = leader.nodes[0]
+        everybody = [node for node in lab.processes if node != voter]
+        others = [each for each in lab.voters[EU] if each != voter]
+        resigned, led = lab.counted(voter, "resigned"), sum(lab.counted(each, "leading") for each in others)
+        lab.cut([voter], everybody)
+        await until(lambda: lab.counted(voter, "resigned") > resigned, "it resigns, for want of a majority")
         await until(lambda: sum(lab.counted(each, "leading") for each in others) > led, "another one leads")
         await all_go_on(talkers)
         lab.heal()
@@ -206,11 +206,11 @@ async def test_when_all_replicas_are_killed_it_is_told_and_heals(lab: Lab) -> No
         far.join("gone", scope="world") as there,
     ):
         await until(lambda: len(here.members) == len(there.members) == 2, "both are in")
-        for seat in lab.seats[EU]:
-            lab[seat].kill()
+        for voter in lab.voters[EU]:
+            lab[voter].kill()
         await until(lambda: len(here.members) == len(there.members) == 1, "each side is told")
-        for seat in lab.seats[EU]:
-            lab[seat].start()
+        for voter in lab.voters[EU]:
+            lab[voter].start()
         await until(lambda: len(here.members) == len(there.members) == 2, "and sees the other again")
 
 
@@ -233,7 +233,7 @@ async def test_a_permanent_group_outlives_its_leader(lab: Lab) -> None:
 
 async def test_an_administrator_who_calls_a_replica_that_follows_is_told_who_leads(lab: Lab) -> None:
     leader = await lab.leader("eu")
-    (other, *_) = [seat for seat in lab.seats[EU] if lab[seat] is not leader]
+    (other, *_) = [voter for voter in lab.voters[EU] if lab[voter] is not leader]
     document = await lab.inspect(other)
     assert document["core"]["leader"] == leader.nodes[0] and not document["core"]["leads"]
     with pytest.raises(RostraError, match=f"{leader.nodes[0]} does"):

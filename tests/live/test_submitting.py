@@ -38,9 +38,9 @@ async def heard(
 
 async def is_seen_submitting(lab: Lab, host: str, who: str, said: int) -> bool:
     """At its agent and at the server that speaks for it, and everybody has everything."""
-    speech = [each for each in (await lab.inspect(host))["speech"] if each["member"] == who]
+    streams = [each for each in (await lab.inspect(host))["streams"] if each["member"] == who]
     submitted = (await lab.inspect("eu"))["submitted"]
-    at_home = [(each["role"], each["sent"], each["confirmed"]) for each in speech]
+    at_home = [(each["role"], each["sent"], each["confirmed"]) for each in streams]
     there = [each["origins"][who] for each in submitted if who in each["origins"]]
     taken = [(each["taken"], each["emitted"], each["confirmed"], each["missing"]) for each in there]
     return at_home == [("submit", said, said)] and taken == [(said, said, said, 0)]
@@ -129,7 +129,7 @@ async def test_a_killed_delegate_costs_submitters_nothing_that_was_acknowledged(
         listening = [await join(host, "ear", "receive") for host in ("eu.h2", "us.h1")]
         for talk in listening:
             await until(lambda talk=talk: len(talk.members) == 2, "they see each other")
-        speakers = [await join(host, "mouth", "submit") for host in ("eu.h1", "eu.h2")]
+        senders = [await join(host, "mouth", "submit") for host in ("eu.h1", "eu.h2")]
         ears = [Ear(talk) for talk in listening]
         tasks = [asyncio.create_task(ear.listen()) for ear in ears]
 
@@ -137,11 +137,11 @@ async def test_a_killed_delegate_costs_submitters_nothing_that_was_acknowledged(
             for task in tasks:
                 if task.done():
                     task.result()
-            return all(ear.next.get(who.me.endpoint, 1) > count for ear in ears for who in speakers)
+            return all(ear.next.get(who.me.endpoint, 1) > count for ear in ears for who in senders)
 
         async def say(first: int, last: int) -> None:
             for number in range(first, last + 1):
-                for talk in speakers:
+                for talk in senders:
                     await talk.send(f"{talk.me.endpoint} {number}".encode())
 
         await say(1, 100)
@@ -158,12 +158,12 @@ async def test_a_killed_delegate_costs_submitters_nothing_that_was_acknowledged(
         lab[victim].start()
         await say(301, in_all)
         await until(lambda: all_have(in_all), "everybody has everything, or was told what it has not")
-        for talk in speakers:
+        for talk in senders:
             await talk.leave(deadline_s=WITHIN_S)
             assert talk.parted().result().unconfirmed == 0
         for task in tasks:
             task.cancel()
         for ear in ears:
             assert ear.was_cut_off or not ear.missed, "nothing is missed without a reason"
-            for who in (talk.me.endpoint for talk in speakers):
+            for who in (talk.me.endpoint for talk in senders):
                 assert sorted([*ear.heard[who], *ear.missed.get(who, [])]) == list(range(1, in_all + 1))

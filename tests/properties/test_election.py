@@ -1,14 +1,14 @@
-"""The seats of a domain, all together: through kills, cuts, pauses and restarts, and when the sky clears.
+"""The replicas of a domain, all together: through kills, cuts, pauses and restarts, and when the sky clears.
 
-Safety while it blows: `SeatNet` watches every step. Liveness afterwards: one leads, all others follow it.
+Safety while it blows: `VoterNet` watches every step. Liveness afterwards: one leads, all others follow it.
 """
 
 from collections import Counter
 from itertools import combinations
 
 import pytest
-from support.seatnet import NOTICE_S, SeatNet
 from support.seeds import seeds
+from support.voternet import NOTICE_S, VoterNet
 
 from rostra.names import Domain
 from rostra.protocols.election.config import ElectionConfig
@@ -21,7 +21,7 @@ SETTLED_S = 8.0
 ATTEMPT_S_MAX = ElectionConfig().again_s(4) + PAUSE_S_MAX + 1.0
 
 
-def storm(net: SeatNet, for_s: float) -> None:
+def storm(net: VoterNet, for_s: float) -> None:
     until = net.now + for_s
     while net.now < until:
         path = net.random.choice(net.paths)
@@ -49,8 +49,8 @@ def storm(net: SeatNet, for_s: float) -> None:
         net.run(net.random.choice((0.005, 0.05, 0.5, 2.0)))
 
 
-def terms_that_did_not_grow(net: SeatNet) -> list[str]:
-    """At each seat through all its lives; and everywhere, of elections that were not at the same time."""
+def terms_that_did_not_grow(net: VoterNet) -> list[str]:
+    """At each replica through all its lives; and everywhere, of elections that were not at the same time."""
     found, latest, leads = [], Counter[Domain](), []
     for at, path, effect in net.history:
         match effect:
@@ -71,7 +71,7 @@ def terms_that_did_not_grow(net: SeatNet) -> list[str]:
     return found
 
 
-def assert_nothing_broke(net: SeatNet) -> None:
+def assert_nothing_broke(net: VoterNet) -> None:
     assert net.broken == []
     assert net.lost() == []
     assert terms_that_did_not_grow(net) == []
@@ -83,7 +83,7 @@ def assert_nothing_broke(net: SeatNet) -> None:
 def test_a_storm_makes_no_two_leaders_of_one_term_and_loses_nothing_and_calm_makes_one(
     count: int, seed: int
 ) -> None:
-    net = SeatNet(count, seed)
+    net = VoterNet(count, seed)
     net.run(net.random.choice((0.0, 3.0)))
     storm(net, 60.0)
     assert_nothing_broke(net)
@@ -92,19 +92,19 @@ def test_a_storm_makes_no_two_leaders_of_one_term_and_loses_nothing_and_calm_mak
     for path in net.paths:
         if path in dead:
             net.kill(path)
-        elif path not in net.seats:
+        elif path not in net.voters:
             net.restart(path)
     net.heal()
     net.run(PAUSE_S_MAX + SETTLED_S)
 
     leaders, settled = net.leaders(), len(net.history)
     assert len(leaders) == 1, leaders
-    assert {seat.core.leader for seat in net.seats.values()} == set(leaders)
-    assert len({net.disks[path].kept for path in net.seats}) == 1
+    assert {voter.core.leader for voter in net.voters.values()} == set(leaders)
+    assert len({net.disks[path].kept for path in net.voters}) == 1
     net.change()
     net.run(10.0)
     assert all(isinstance(effect, Committed) for _, _, effect in net.history[settled:]), "calm stays calm"
-    assert len({net.disks[path].kept for path in net.seats}) == 1
+    assert len({net.disks[path].kept for path in net.voters}) == 1
     keys = net.disks[leaders[0]].keys()
     assert not [commit for commit in net.commits if net.lacks(keys, *commit[1:])]
     assert_nothing_broke(net)
@@ -114,7 +114,7 @@ def test_a_storm_makes_no_two_leaders_of_one_term_and_loses_nothing_and_calm_mak
 @pytest.mark.parametrize("count", [3, 4, 5])
 @pytest.mark.parametrize("seed", seeds(10))
 def test_when_the_leader_dies_another_leads_two_seconds_after_it_was_given_up(count: int, seed: int) -> None:
-    net = SeatNet(count, seed)
+    net = VoterNet(count, seed)
     net.run(5.0)
     (leader,) = net.leaders()
 
@@ -123,7 +123,7 @@ def test_when_the_leader_dies_another_leads_two_seconds_after_it_was_given_up(co
 
     (other,) = net.leaders()
     assert other != leader
-    assert {seat.core.leader for seat in net.seats.values()} == {other}
+    assert {voter.core.leader for voter in net.voters.values()} == {other}
     assert_nothing_broke(net)
 
 
@@ -131,7 +131,7 @@ def test_when_the_leader_dies_another_leads_two_seconds_after_it_was_given_up(co
 @pytest.mark.parametrize("count", [3, 5])
 @pytest.mark.parametrize("seed", seeds(10))
 def test_a_minority_never_leads_and_its_return_changes_nothing(count: int, seed: int) -> None:
-    net = SeatNet(count, seed)
+    net = VoterNet(count, seed)
     net.run(5.0)
     (leader,) = net.leaders()
     few = [path for path in net.paths if path != leader][: count // 2]
@@ -151,7 +151,7 @@ def test_a_minority_never_leads_and_its_return_changes_nothing(count: int, seed:
 @pytest.mark.spec("C-160")
 @pytest.mark.parametrize("seed", seeds(10))
 def test_a_leader_that_is_cut_off_resigns_and_the_majority_has_another(seed: int) -> None:
-    net = SeatNet(5, seed)
+    net = VoterNet(5, seed)
     net.run(5.0)
     (leader,) = net.leaders()
 
@@ -169,7 +169,7 @@ def test_a_leader_that_is_cut_off_resigns_and_the_majority_has_another(seed: int
 @pytest.mark.spec("C-161")
 @pytest.mark.parametrize("seed", seeds(10))
 def test_a_leader_that_was_stopped_and_revived_resigns_before_anything_else(seed: int) -> None:
-    net = SeatNet(3, seed)
+    net = VoterNet(3, seed)
     net.run(5.0)
     (old,) = net.leaders()
 
@@ -182,14 +182,14 @@ def test_a_leader_that_was_stopped_and_revived_resigns_before_anything_else(seed
     assert net.history[awake][1:] == (old, Resign(net.disks[old].ballot.term, "stood still"))
     net.run(3.0)
     assert net.leaders() == [new]
-    assert net.seats[old].core.leader == new
+    assert net.voters[old].core.leader == new
     assert_nothing_broke(net)
 
 
 @pytest.mark.spec("C-160")
 @pytest.mark.parametrize("seed", seeds(10))
-def test_a_seat_that_lost_only_its_link_to_the_leader_disturbs_nobody(seed: int) -> None:
-    net = SeatNet(3, seed)
+def test_a_voter_that_lost_only_its_link_to_the_leader_disturbs_nobody(seed: int) -> None:
+    net = VoterNet(3, seed)
     net.run(5.0)
     (leader,) = net.leaders()
     lonely = next(path for path in net.paths if path != leader)
@@ -200,17 +200,17 @@ def test_a_seat_that_lost_only_its_link_to_the_leader_disturbs_nobody(seed: int)
 
     assert net.leaders() == [leader]
     assert net.history[quiet:] == []
-    assert net.seats[lonely].core.leader is None
+    assert net.voters[lonely].core.leader is None
 
     net.heal()
     net.run(3.0)
     assert net.leaders() == [leader]
-    assert net.seats[lonely].core.leader == leader
+    assert net.voters[lonely].core.leader == leader
     assert [type(effect) for _, _, effect in net.history[quiet:]] == [Follow]
 
 
 def test_all_pairs_are_linked_when_all_is_well() -> None:
-    net = SeatNet(5, 0)
+    net = VoterNet(5, 0)
     net.run(3.0)
     for one, other in combinations(net.paths, 2):
-        assert other in net.seats[one].core.up and one in net.seats[other].core.up
+        assert other in net.voters[one].core.up and one in net.voters[other].core.up

@@ -8,7 +8,7 @@ import pytest
 
 from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput, StoreFailed
-from rostra.names import Domain, Group, seat_of
+from rostra.names import Domain, Group, replica_path
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import RegistryRecord
 from rostra.runtime import store as stores
@@ -194,7 +194,7 @@ def test_room_is_made_before_it_is_needed_or_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="full") as refused:
         store.make_room()
     assert refused.value.retriable
-    store.persist_ballot(Ballot(3, seat_of(Domain("eu"), 1)))  # small, and in what is there
+    store.persist_ballot(Ballot(3, replica_path(Domain("eu"), 1)))  # small, and in what is there
     store.close()
     assert Disk(tmp_path, HOST).registry().own.all() == RecordSet(2, (kept[1],))
 
@@ -213,13 +213,13 @@ def test_room_is_kept_for_as_much_again_as_there_is(tmp_path: Path) -> None:
 
 @pytest.mark.spec("C-161")
 def test_a_vote_survives_a_restart(tmp_path: Path) -> None:
-    seat = seat_of(Domain("eu"), 2)
-    store = Disk(tmp_path, seat)
+    voter = replica_path(Domain("eu"), 2)
+    store = Disk(tmp_path, voter)
     assert store.ballot() == Ballot()
-    store.persist_ballot(Ballot(7, seat_of(Domain("eu"), 1)))
+    store.persist_ballot(Ballot(7, replica_path(Domain("eu"), 1)))
     store.persist_ballot(Ballot(8, ""))
     store.close()
-    again = Disk(tmp_path, seat)
+    again = Disk(tmp_path, voter)
     assert again.ballot() == Ballot(8, "")
     again.close()
 

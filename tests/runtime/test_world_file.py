@@ -228,7 +228,7 @@ def test_a_domain_may_have_several_servers() -> None:
     assert [str(each) for each in world.addresses(lyon)] == [f"10.0.2.{n}:7700" for n in (1, 2, 3)]
     assert [str(each) for each in world.addresses(Domain("eu"))] == ["10.0.0.1:7700"]
     assert world.addresses(Domain("eu.rome")) == ()
-    assert [str(world.addresses(seat)[0]) for seat in world.seats(lyon)] == [
+    assert [str(world.addresses(voter)[0]) for voter in world.voters(lyon)] == [
         f"10.0.2.{n}:7700" for n in (1, 2, 3)
     ]
     assert str(world.at_replica(2).servers[lyon]) == "10.0.2.2:7700", "as the second one sees it"

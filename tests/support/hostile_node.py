@@ -27,7 +27,7 @@ def document(node: str, **more: Any) -> dict[str, Any]:
         "replicas": {},
         "core": {"server": "agent", "groups": {}},
         "data": {},
-        "speech": [],
+        "streams": [],
         "submitted": [],
         "links": {},
         "programs": [],

@@ -30,7 +30,7 @@ from support.ports import free_port
 
 from rostra.client import Me, connect, connect_admin
 from rostra.errors import RostraError
-from rostra.names import Domain, Tree, domain_of_seat, inside, parent, seat_of
+from rostra.names import Domain, Tree, domain_of_replica, inside, parent, replica_path
 from rostra.transport.addresses import TcpAddress
 
 ROSTRA = (sys.executable, "-c", "from rostra.cli import main; main()")
@@ -180,7 +180,7 @@ class Process:
 
 class Lab:
     """A world of one process for each server and each host, unless `together` says who shares one. A server
-    with `replicas` is as many processes, named as its seats are: `leader` is the one that leads."""
+    with `replicas` is as many processes, named as its replicas are: `leader` is the one that leads."""
 
     _made = 0
 
@@ -217,11 +217,11 @@ class Lab:
         self._run_directory = Path(tempfile.mkdtemp(prefix="rl", dir="/tmp"))
         self._addresses: dict[Domain, TcpAddress] = {}
         shared = {Domain(node): tuple(map(Domain, nodes)) for nodes in together for node in nodes}
-        self.seats = {
-            Domain(server): [seat_of(Domain(server), rank + 1) for rank in range(count)]
+        self.voters = {
+            Domain(server): [replica_path(Domain(server), rank + 1) for rank in range(count)]
             for server, count in (replicas or {}).items()
         }
-        alone = [node for server in self.servers for node in self.seats.get(server, [server])]
+        alone = [node for server in self.servers for node in self.voters.get(server, [server])]
         self._groups = list(dict.fromkeys(shared.get(node, (node,)) for node in (*alone, *self.hosts)))
 
     # Building and tearing down
@@ -303,8 +303,8 @@ class Lab:
 
     def _written(self, server: Domain) -> str:
         """Where it is, as a world file says it."""
-        if server in self.seats:
-            return str([str(self._addresses[seat]) for seat in self.seats[server]])
+        if server in self.voters:
+            return str([str(self._addresses[voter]) for voter in self.voters[server]])
         return f'"{self._addresses[server]}"'
 
     @property
@@ -319,8 +319,8 @@ class Lab:
         if not domains:
             remote = ["--programs-at", self.remote_address] if hosts[0] == self._remote else []
             return ["agent", hosts[0], *common, *remote]
-        if (domain := domain_of_seat(domains[0])) is not None:
-            rank = self.seats[domain].index(domains[0]) + 1
+        if (domain := domain_of_replica(domains[0])) is not None:
+            rank = self.voters[domain].index(domains[0]) + 1
             return ["server", "--domain", domain, "--replica", str(rank), *common]
         served = [word for domain in domains for word in ("--domain", domain)]
         return ["server", *served, *(["--with-agent", hosts[0]] if hosts else []), *common]
@@ -343,10 +343,10 @@ class Lab:
 
         async def found() -> Process | None:
             told = []
-            for seat in self.seats[Domain(server)]:
-                process = self[seat]
+            for voter in self.voters[Domain(server)]:
+                process = self[voter]
                 if process.is_running and not process.is_stopped:
-                    told.append((await self.inspect(seat))["core"])
+                    told.append((await self.inspect(voter))["core"])
             leads = [core["path"] for core in told if core["leads"]]
             agreed = {core["leader"] for core in told}
             return self[leads[0]] if len(leads) == 1 and agreed == set(leads) else None
@@ -366,12 +366,12 @@ class Lab:
 
     async def inspect(self, node: str) -> dict[str, Any]:
         """What a node says of itself."""
-        at = (await self.leader(node)).nodes[0] if Domain(node) in self.seats else node
+        at = (await self.leader(node)).nodes[0] if Domain(node) in self.voters else node
         async with connect_admin(self.socket(at), domain=node, timeout_s=ANSWER_WITHIN_S) as admin:
             return await admin.inspect()
 
     async def register(self, group: str, domain: str) -> None:
-        at = (await self.leader(domain)).nodes[0] if Domain(domain) in self.seats else domain
+        at = (await self.leader(domain)).nodes[0] if Domain(domain) in self.voters else domain
         async with connect_admin(self.socket(at), domain=domain) as admin:
             await admin.register(group)
 
@@ -461,7 +461,9 @@ class Lab:
     def _neighbours(self) -> dict[Domain, list[Domain]]:
         tree = Tree.of(self.hosts)
         return {
-            server: [peer for peer in tree.neighbours(server) if peer in self.processes or peer in self.seats]
+            server: [
+                peer for peer in tree.neighbours(server) if peer in self.processes or peer in self.voters
+            ]
             for server in self.servers
         }
 

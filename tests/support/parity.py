@@ -8,9 +8,9 @@ from support.journal import Row
 
 from rostra.journal.segments import read
 from rostra.sim import checkers, fifo_checkers
+from rostra.sim.fifo_storm import FifoStorm
 from rostra.sim.history import AnyRecord
-from rostra.sim.storm import TALK, _journal, _Storm
-from rostra.sim.talk_storm import TalkStorm
+from rostra.sim.storm import FIFO_STORM, _journal, _Storm
 
 AUDITED: Final = (
     "per-source-order",
@@ -65,7 +65,7 @@ class Compared:
     def of_storm(cls, seed: int, shape: str, directory: Path) -> "Compared":
         """A storm with its journal, blown over or not."""
         journal = _journal(directory, f"{shape}-{seed}")
-        storm = TalkStorm(seed, journal=journal) if shape == TALK else _Storm(seed, shape, journal)
+        storm = FifoStorm(seed, journal=journal) if shape == FIFO_STORM else _Storm(seed, shape, journal)
         try:
             storm.blow_over()
         finally:

@@ -39,7 +39,7 @@ from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.atomic import messages as hub
 from rostra.protocols.atomic import requests as ordered
 from rostra.protocols.claims import messages as claims
-from rostra.protocols.election import messages as seat
+from rostra.protocols.election import messages as voter
 from rostra.protocols.fifo import events as spoken
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.flow import messages as speech
@@ -162,21 +162,21 @@ MESSAGES: list[Any] = [
     server.Inquiry(ID, H1, H2, "eu.fr.paris.h2/bob"),
     server.InquiryReply(ID, H1, H2, b"{}"),
     server.InquiryReply(ID, H1, Domain("us"), b"", "eu cannot reach us"),
-    seat.PreVoteRequest(7, 0),
-    seat.PreVoteGranted(7),
-    seat.PreVoteRefused(7, "eu.-seat-1"),
-    seat.PreVoteRefused(2**63 - 1, ""),
-    seat.VoteRequest(7, 7 << 10),
-    seat.VoteGranted(7),
-    seat.VoteRefused(8),
-    seat.LeaderAnnounced(7),
-    seat.Shared(b"\x00\xffmirror"),
-    seat.ReplicateRecord(7, KeyedRecord("registry", 7 << 10, b"\x91\xa4news")),
-    seat.ReplicateRecord(7, KeyedRecord("claim/chess", 7 << 10)),
-    seat.RecordReplicated(7, 7 << 10),
-    seat.RoomReported(False),
-    seat.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
-    seat.ReplicateAll(7, 7 << 10, ()),
+    voter.PreVoteRequest(7, 0),
+    voter.PreVoteGranted(7),
+    voter.PreVoteRefused(7, "eu.-seat-1"),
+    voter.PreVoteRefused(2**63 - 1, ""),
+    voter.VoteRequest(7, 7 << 10),
+    voter.VoteGranted(7),
+    voter.VoteRefused(8),
+    voter.LeaderAnnounced(7),
+    voter.Shared(b"\x00\xffmirror"),
+    voter.ReplicateRecord(7, KeyedRecord("registry", 7 << 10, b"\x91\xa4news")),
+    voter.ReplicateRecord(7, KeyedRecord("claim/chess", 7 << 10)),
+    voter.RecordReplicated(7, 7 << 10),
+    voter.RoomReported(False),
+    voter.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
+    voter.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
     claims.ClaimReleased(ID, Domain("eu.fr.paris.h1"), CHESS),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG, 7 << 10),
@@ -245,7 +245,7 @@ MESSAGES: list[Any] = [
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
-    hub.CarriedFrame(H1, H2, CHESS, hub.encode_speech(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
+    hub.CarriedFrame(H1, H2, CHESS, hub.encode_hub(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
 ]
 
 REQUESTS: list[Any] = [
@@ -430,7 +430,7 @@ TO_PROGRAM: list[Any] = [
 VIEW_KEY = hub.ViewKey(14, 0, "eu.fr.paris:7#1")
 CHAIN = ((VIEW_KEY, (hub.StationId(H1, 7), hub.StationId(H2, 8))),)
 
-SPEECH: list[Any] = [
+DATA_MESSAGES: list[Any] = [
     speech.Data(ANN, RUN, 42, 17),
     speech.Data(BOB, Run(7, 1, b"part", 0.5), 7, 0, repair=True, hop=2, offset=4, size=11),
     speech.Data(BOB, Run(8, 2, BLOCK, 0.5, view=14), 9, 7),
@@ -467,7 +467,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "speech": [*SPEECH, *AMP_FRAMES],
+    "datagram": [*DATA_MESSAGES, *AMP_FRAMES],
     "attributes": [
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),

@@ -79,10 +79,10 @@ def test_a_server_with_replicas_fails_over_and_no_member_is_lost(rostra_world: W
             bob.join("lounge") as other,
         ):
             await world.settled()
-            before = world.sim.seats.leaders[Domain("eu.paris")]
+            before = world.sim.replicas.leaders[Domain("eu.paris")]
             world.crash("eu.paris")
             await asyncio.sleep(20)
-            assert world.sim.seats.leaders[Domain("eu.paris")] != before
+            assert world.sim.replicas.leaders[Domain("eu.paris")] != before
             assert len(one.members) == len(other.members) == 2
             assert len((await bob.resolve("lounge", fresh=True)).members) == 2
 

@@ -64,9 +64,9 @@ def test_a_region_is_cut_in_the_page_both_sides_are_told_and_it_heals(browser: B
 
 def test_a_world_in_which_nobody_speaks_says_how_to(browser: Browser, world: Stage) -> None:
     look(browser, world)
-    browser.until_text("#speech", "No messages yet.")
+    browser.until_text("#streams", "No messages yet.")
     commands = browser.run(
-        "return [...document.querySelectorAll('#speech .command')].map(e => e.textContent)"
+        "return [...document.querySelectorAll('#streams .command')].map(e => e.textContent)"
     )
     assert commands == ["echo hello | rostra send chat", "rostra tail chat"]
 

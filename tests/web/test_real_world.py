@@ -159,31 +159,31 @@ def test_an_agent_serves_the_dashboard_of_what_it_can_see(browser: Browser, tmp_
 def test_the_small_world_speaks_and_the_page_says_who_keeps_up(browser: Browser, address: str) -> None:
     """Its group `chat@world`: rates, who hears whom, and a stream of one's own that a key chooses."""
     look(browser, address)
-    browser.until_text("#speech", "chat@world")
+    browser.until_text("#streams", "chat@world")
     browser.until(
         "two speak, and how fast is known",
-        "const rows = [...document.querySelectorAll('#speakers tbody tr')];"
+        "const rows = [...document.querySelectorAll('#senders tbody tr')];"
         "return rows.length > 1 && rows.some(row => /^[0-9.]+\\/s$/.test(row.cells[1].textContent))",
     )
-    browser.until_text("#speech", "keeps up")
-    names = "return [...document.querySelectorAll('#speech .who')].map(e => e.textContent)"
+    browser.until_text("#streams", "keeps up")
+    names = "return [...document.querySelectorAll('#streams .who')].map(e => e.textContent)"
     assert not [name for name in browser.run(names) if "/" in name], "the host stands below the name"
     shown = "return document.querySelector('#members .number')"
     assert browser.run(f"{shown}.textContent.length") < 8 < browser.run(f"{shown}.title.length")
-    assert browser.run("return document.querySelector('#hearings td.n.wide').dataset.at > 0"), "with its age"
+    assert browser.run("return document.querySelector('#receivers td.n.wide').dataset.at > 0"), "with its age"
     browser.until(
         "a command to listen",
-        "return document.querySelector('#speech .command')?.textContent.startsWith(arguments[0])",
+        "return document.querySelector('#streams .command')?.textContent.startsWith(arguments[0])",
         "rostra tail chat --scope world --agent ",
     )
-    browser.run("document.querySelector('#speech .tabs button').focus()")
+    browser.run("document.querySelector('#streams .tabs button').focus()")
     browser.press("Enter")
-    browser.until("the choice is in the address", "return location.search.includes('speech=chat')")
+    browser.until("the choice is in the address", "return location.search.includes('streams=chat')")
 
 
 def test_the_page_of_a_world_that_speaks_fits_its_window(in_each_font: Browser, address: str) -> None:
     look(in_each_font, address)
-    in_each_font.until_text("#speech", "keeps up")
+    in_each_font.until_text("#streams", "keeps up")
     for width in (1280, 768, 400):
         in_each_font.resize(width, 860)
         assert in_each_font.sticking_out() == [], width
@@ -193,8 +193,8 @@ def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
     browser: Browser, address: str
 ) -> None:
     look(browser, address)
-    browser.until("a command to listen", "return document.querySelector('#speech .command')")
-    words = browser.run("return document.querySelector('#speech .command').textContent").split()
+    browser.until("a command to listen", "return document.querySelector('#streams .command')")
+    words = browser.run("return document.querySelector('#streams .command').textContent").split()
     agent = words[words.index("--agent") + 1]
     submit = [*ROSTRA, "send", "chat", "--submit", "--name", "meter", "--agent", agent]
     with subprocess.Popen(submit, stdin=subprocess.PIPE, text=True) as meter:
@@ -204,7 +204,7 @@ def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
             meter.stdin.flush()
             browser.until(
                 "it is there, and what it said was heard by all",
-                "const row = [...document.querySelectorAll('#speakers tbody tr')].find("
+                "const row = [...document.querySelectorAll('#senders tbody tr')].find("
                 "  row => row.cells[0].textContent.includes('meter'));"
                 "const cluster = row?.cells[0].textContent.match(/submits through (.+)/)?.[1];"
                 "return cluster && row.cells[0].querySelector('.of').textContent.startsWith(cluster + '.')"
@@ -215,4 +215,4 @@ def test_who_submits_is_shown_among_the_speakers_with_whom_it_speaks_through(
         finally:
             meter.stdin.close()
             meter.wait(WITHIN_S)
-    browser.until("it is gone", "return !document.querySelector('#speakers').textContent.includes('meter')")
+    browser.until("it is gone", "return !document.querySelector('#senders').textContent.includes('meter')")

@@ -163,7 +163,7 @@ def bent(octets: bytes, luck: Random) -> bytes:
 
 SPLINTERS = [*mutations.HOSTILE_VALUES, *SOUND[int], *SOUND[Endpoint], *SOUND[Domain], *ADDRESSES]
 CONTROL = list(fifo.Control.__args__)
-SPEECH = list(flow.Speech.__args__)
+DATAGRAMS = list(flow.AnyDataMessage.__args__)
 
 
 def control(luck: Random) -> bytes:
@@ -273,7 +273,7 @@ class Target:
 
     def speech(self, luck: Random) -> None:
         self.fair = False
-        messages = [made(luck.choice(SPEECH), luck) for _ in range(luck.choice((1, 1, 3)))]
+        messages = [made(luck.choice(DATAGRAMS), luck) for _ in range(luck.choice((1, 1, 3)))]
         to, source = luck.choice(
             ((A, HOSTILE), (A, HOSTILE), (A, C), (Domain("a.h1"), A), (Domain("a.h1"), HOSTILE))
         )
@@ -282,10 +282,10 @@ class Target:
         read = self._datagrams.read(octets[:5] + bent(octets[5:], luck), lambda source, to: b"")
         if isinstance(read, Datagram) and read.messages:
             for each in read.messages:
-                self.decoded("speech", each)
+                self.decoded("datagram", each)
             self.net.step(to, ev.Heard(read.group, source, read.messages))
         else:
-            self.decoded("speech", None)
+            self.decoded("datagram", None)
 
     def mirror(self, luck: Random) -> None:
         kind = luck.choice((fifo.Mirror, fifo.MirrorAsked))

@@ -129,12 +129,12 @@ def test_a_peer_that_invents_names_for_ever_cannot_fill_our_memory(monkeypatch: 
         assert len(good) <= 100
 
 
-def test_seats_share_a_mebibyte_at_once_and_not_a_byte_more() -> None:
-    most = samples.seat.Shared(bytes(samples.seat.SHARED_BYTES_MAX))
+def test_voters_share_a_mebibyte_at_once_and_not_a_byte_more() -> None:
+    most = samples.voter.Shared(bytes(samples.voter.SHARED_BYTES_MAX))
     data = Data(3, 4, 1, 0, (most,))
     assert FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(data))[1:] == [data]
 
-    more = Data(3, 4, 1, 0, (samples.seat.Shared(most.data + b"!"),))
+    more = Data(3, 4, 1, 0, (samples.voter.Shared(most.data + b"!"),))
     _, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(more))
     assert isinstance(arrived, Malformed) and "Shared" in str(arrived)
 

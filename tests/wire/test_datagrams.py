@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.samples import ANN, BLOCK, CHESS, H1, PARIS, SPEECH, WORLD
+from support.samples import ANN, BLOCK, CHESS, DATA_MESSAGES, H1, PARIS, WORLD
 from support.spoiling import every_way
 
 from rostra.names import Domain
@@ -24,7 +24,7 @@ def read(octets: bytes) -> Datagram | Unreadable:
 
 
 def test_what_is_packed_can_be_read() -> None:
-    assert [read(each) for each in packed(*SPEECH)] == [Datagram(CHESS, H1, LAN, tuple(SPEECH))]
+    assert [read(each) for each in packed(*DATA_MESSAGES)] == [Datagram(CHESS, H1, LAN, tuple(DATA_MESSAGES))]
 
 
 @pytest.mark.spec("X-109")
@@ -38,10 +38,12 @@ def test_messages_share_datagrams_as_far_as_they_fit_and_keep_their_order() -> N
 
 def test_a_message_longer_than_a_datagram_should_be_travels_alone() -> None:
     long = Data(ANN, Run(1, 1, b"\xc5\x10\x00" + bytes(4096)), 1, 0)
-    assert [read(each).messages for each in packed(SPEECH[7], long, SPEECH[7], bytes_max=1200)] == [
-        (SPEECH[7],),
+    assert [
+        read(each).messages for each in packed(DATA_MESSAGES[7], long, DATA_MESSAGES[7], bytes_max=1200)
+    ] == [
+        (DATA_MESSAGES[7],),
         (long,),
-        (SPEECH[7],),
+        (DATA_MESSAGES[7],),
     ]
 
 
@@ -52,7 +54,7 @@ def test_a_greeting_says_nothing_but_where_somebody_is() -> None:
 
 
 def test_another_world_is_not_ours() -> None:
-    [pieces] = Datagrams("another").pack(CHESS, H1, LAN, SPEECH, 60_000)
+    [pieces] = Datagrams("another").pack(CHESS, H1, LAN, DATA_MESSAGES, 60_000)
     assert read(b"".join(pieces)) == Unreadable("another world")
 
 
@@ -61,7 +63,7 @@ def test_noise_is_nothing(octets: bytes) -> None:
     assert isinstance(read(octets), Unreadable)
 
 
-@pytest.mark.parametrize("message", every_way(SPEECH))
+@pytest.mark.parametrize("message", every_way(DATA_MESSAGES))
 def test_a_spoiled_message_spoils_its_datagram(message: Any) -> None:
     [nothing] = [read(each) for each in packed(message)]
     assert nothing in (Unreadable("bad name or number"), Unreadable("not a datagram"))
@@ -87,13 +89,13 @@ def test_a_block_that_is_not_what_it_says_is_nothing(run: Run) -> None:
     ("source", "to"), [("EU", ""), (str(H1), "eu..fr"), ("", str(PARIS))], ids=["source", "to", "nobody"]
 )
 def test_a_bad_name_on_the_way_is_nothing(source: str, to: str) -> None:
-    [pieces] = DATAGRAMS.pack(CHESS, Domain(source), Domain(to), SPEECH[:1], 60_000)
+    [pieces] = DATAGRAMS.pack(CHESS, Domain(source), Domain(to), DATA_MESSAGES[:1], 60_000)
     assert read(b"".join(pieces)) == Unreadable("bad name or number")
 
 
 def test_no_damage_makes_the_reader_raise() -> None:
     luck = Random(7)
-    [sound] = packed(*SPEECH)
+    [sound] = packed(*DATA_MESSAGES)
     for _ in range(3000):
         octets = bytearray(sound)
         for _ in range(luck.choice((1, 1, 2, 5))):
@@ -106,12 +108,12 @@ KEY, OTHER = b"k" * 16, b"o" * 16
 
 
 def sealed(key: bytes) -> bytes:
-    [pieces] = DATAGRAMS.pack(CHESS, H1, LAN, SPEECH, 60_000, key)
+    [pieces] = DATAGRAMS.pack(CHESS, H1, LAN, DATA_MESSAGES, 60_000, key)
     return b"".join(pieces)
 
 
 def test_a_sealed_datagram_is_read_with_its_key_and_by_who_needs_none() -> None:
-    whole = Datagram(CHESS, H1, LAN, tuple(SPEECH))
+    whole = Datagram(CHESS, H1, LAN, tuple(DATA_MESSAGES))
     assert DATAGRAMS.read(sealed(KEY), lambda source, to: KEY) == whole
     assert DATAGRAMS.read(sealed(KEY)) == whole
 

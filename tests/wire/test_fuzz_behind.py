@@ -20,7 +20,7 @@ def test_no_core_is_ended_by_bytes_that_it_decodes() -> None:
     assert {f"control: {kind.__name__}" for kind in behind.CONTROL} <= reached
     assert {name.partition(":")[0] for name in reached} == {
         *("address", "arena", "attributes", "control", "envelope", "mirror", "parity"),
-        *("recording", "run", "shared", "sibling", "speech", behind.THROWN),
+        *("recording", "run", "shared", "sibling", "datagram", behind.THROWN),
     }
 
 
@@ -59,7 +59,7 @@ def a_block_is_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_rebuilt_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fec, "check_speech", lambda message: None)
+    monkeypatch.setattr(fec, "check_data_message", lambda message: None)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rostra.protocols.agreed.messages import SetMessage
 from rostra.protocols.atomic.frames import AmpFrame
 from rostra.protocols.atomic.messages import HubMessage, OrderMessage
 from rostra.protocols.claims.messages import ClaimMessage
-from rostra.protocols.election.messages import SeatMessage
+from rostra.protocols.election.messages import ElectionMessage
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import DataMessage
 from rostra.protocols.front.messages import ProgramFrame, ProgramItem
@@ -30,7 +30,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "packet": (Packet,),
     "message": (
         ServerMessage,
-        SeatMessage,
+        ElectionMessage,
         ClaimMessage,
         BranchMessage,
         SetMessage,
@@ -43,7 +43,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "program frame": (ProgramFrame,),
     "item": (ProgramItem,),
     "group item": (GroupItem,),
-    "speech": (DataMessage, HubMessage, AmpFrame),
+    "datagram": (DataMessage, HubMessage, AmpFrame),
     "attributes": (Attributes,),
 }
 

@@ -86,7 +86,7 @@ def _show(each: "Replayed") -> None:
 def _what_if(found: "list[Recording]", changes: dict[str, str], output: OutputFormat) -> int:
     from rostra.sim.replay import changed, what_if
 
-    replicas = [each.path for each in found if each.began().seat is not None]
+    replicas = [each.path for each in found if each.began().voter is not None]
     if replicas:
         remark(f"left out: {', '.join(replicas)}. With other settings another replica might have led")
         found = [each for each in found if each.path not in replicas]

@@ -86,23 +86,26 @@ async def _send(
     sent, was_alone = 0, True
     async with (
         endpoint(agent, name) as me,
-        me.join(group.name, group.scope, delivery="fifo", role=role) as talk,
+        me.join(group.name, group.scope, delivery="fifo", role=role) as conversation,
     ):
         async with until_told():
-            await talk.ready()
-            await _until_there(talk, wait)
+            await conversation.ready()
+            await _until_there(conversation, wait)
             async for lines in _lines() if message is None else _once(message):
-                was_alone = was_alone and len(talk.members) < 2
+                was_alone = was_alone and len(conversation.members) < 2
                 sent += len(lines)
-                await talk.send_many(lines)
-        members = (await me.resolve(group.name, group.scope)).members if role == "submit" else talk.members
+                await conversation.send_many(lines)
+        members = (
+            (await me.resolve(group.name, group.scope)).members if role == "submit" else conversation.members
+        )
         if not sent:
             remark("nothing was sent: no line came on stdin")
         elif len(members) < 2:  # the speaker is one of them: we, or our cluster's
             remark(_unheard(group, role, was_alone))
-    if talk.unconfirmed:
+    if conversation.unconfirmed:
         remark(
-            f"not all members have confirmed the last {talk.unconfirmed} of it: some may not have heard them"
+            f"not all members have confirmed the last {conversation.unconfirmed} of it:"
+            " some may not have received them"
         )
         return EXIT_FAILED
     return EXIT_OK
@@ -117,11 +120,11 @@ def _unheard(group: Group, role: RoleName, was_alone: bool) -> str:
     return f"all others have left {group}: nobody has heard what was sent after that"
 
 
-async def _until_there(talk: Conversation, count: int) -> None:
-    if len(talk.members) <= count and count:
-        remark(f"waiting for {count} others in {talk.group}")
-        async for _ in talk:
-            if len(talk.members) > count:
+async def _until_there(conversation: Conversation, count: int) -> None:
+    if len(conversation.members) <= count and count:
+        remark(f"waiting for {count} others in {conversation.group}")
+        async for _ in conversation:
+            if len(conversation.members) > count:
                 return
 
 

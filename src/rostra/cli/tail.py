@@ -79,13 +79,13 @@ async def _tail(
     async with (
         until_told(),
         endpoint(agent, name, on_lost="rejoin", rejoin_within_s=None, on_state=told_states()) as me,
-        me.join(group.name, group.scope, delivery="fifo", role="receive", slow=slow.value) as talk,
+        me.join(group.name, group.scope, delivery="fifo", role="receive", slow=slow.value) as conversation,
     ):
-        await talk.ready()
+        await conversation.ready()
         remark(f"{me.endpoint} listens in {group}")
         left = count
         with _until_nobody_reads():
-            async for item in talk.items(batch=BATCH):
+            async for item in conversation.items(batch=BATCH):
                 if isinstance(item, Messages):
                     shown = item.bodies if left is None else item.bodies[:left]
                     _show(item, shown, output)
@@ -93,7 +93,7 @@ async def _tail(
                     if left == 0:
                         break
                 else:
-                    _tell(group, item, len(talk.members), output)
+                    _tell(group, item, len(conversation.members), output)
     return EXIT_OK
 
 

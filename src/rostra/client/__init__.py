@@ -5,7 +5,7 @@ me            an endpoint and its operations
 joining       its method to join groups of all kinds
 group         a group that is joined or watched: its members, its changes
 agreed        a group of agreed membership: its views
-agreed_talk   the same with messages between them
+agreed_fifo   the same with messages between them
 groups        agreed groups as a whole: create, split, merge, delete, attributes
 leadership    a leader, or who holds a lock: one member of a group of candidates
 conversation  a group with delivery: sending and receiving messages
@@ -29,7 +29,7 @@ choices       the kinds of groups that can be asked for
 from rostra.client.admin import Admin as Admin
 from rostra.client.admin import connect_admin as connect_admin
 from rostra.client.agreed import AgreedMembership as AgreedMembership
-from rostra.client.agreed_talk import AgreedConversation as AgreedConversation
+from rostra.client.agreed_fifo import AgreedConversation as AgreedConversation
 from rostra.client.connect import connect as connect
 from rostra.client.conversation import Conversation as Conversation
 from rostra.client.group import Membership as Membership

@@ -479,16 +479,16 @@ class Items:
     """What happens in a conversation, one item after the other. A reader that stops, or is cancelled, misses
     nothing: the next one goes on where it was."""
 
-    __slots__ = ("_batch", "_talk")
+    __slots__ = ("_batch", "_conversation")
 
-    def __init__(self, talk: Conversation, batch: int) -> None:
-        self._talk, self._batch = talk, batch
+    def __init__(self, conversation: Conversation, batch: int) -> None:
+        self._conversation, self._batch = conversation, batch
 
     def __aiter__(self) -> "Items":
         return self
 
     async def __anext__(self) -> GroupItem:
-        return await self._talk._next(self._batch)
+        return await self._conversation._next(self._batch)
 
 
 def checked(payload: object) -> bytes:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal, cast, overload
 
 from rostra.client import choices
 from rostra.client.agreed import AgreedMembership
-from rostra.client.agreed_talk import AgreedConversation
+from rostra.client.agreed_fifo import AgreedConversation
 from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.group import Entering, Membership
 from rostra.client.groups import Where
@@ -240,9 +240,11 @@ class Joins:
             if delivery == "fifo":
 
                 async def enter_both() -> AgreedConversation:
-                    talk = AgreedConversation(me, join)
-                    await within(deadline_s, me._join_agreed(talk), f"joining {key} was not confirmed")
-                    return talk
+                    conversation = AgreedConversation(me, join)
+                    await within(
+                        deadline_s, me._join_agreed(conversation), f"joining {key} was not confirmed"
+                    )
+                    return conversation
 
                 return Entering(enter_both)
 
@@ -272,9 +274,11 @@ class Joins:
                 raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
 
             async def enter_conversation() -> Conversation:
-                talk = Conversation(me, key, role=kind[0], slow=kind[1], meta=meta, led=membership == "led")
-                await within(deadline_s, me._enter(talk), f"joining {key} was not confirmed")
-                return talk
+                conversation = Conversation(
+                    me, key, role=kind[0], slow=kind[1], meta=meta, led=membership == "led"
+                )
+                await within(deadline_s, me._enter(conversation), f"joining {key} was not confirmed")
+                return conversation
 
             return Entering(enter_conversation)
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from rostra.client import leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
-from rostra.client.agreed_talk import AgreedConversation
+from rostra.client.agreed_fifo import AgreedConversation
 from rostra.client.calls import ANSWER, CALLS_REMEMBERED, opened
 from rostra.client.connection import AgentConnection, as_error
 from rostra.client.conversation import Conversation
@@ -313,18 +313,18 @@ class Me(Joins, Sets):
         self._memberships[group] = joined
         self._look_up(group)
 
-    async def _enter(self, talk: Conversation) -> None:
+    async def _enter(self, conversation: Conversation) -> None:
         self._check_open()
-        if talk.group in self._conversations:
-            raise AlreadyMember(f"{self.endpoint} is in {talk.group} already", fix="leave first")
-        self._conversations[talk.group] = talk
-        self._connection.converse(self._number, talk.group, talk.hear)
+        if conversation.group in self._conversations:
+            raise AlreadyMember(f"{self.endpoint} is in {conversation.group} already", fix="leave first")
+        self._conversations[conversation.group] = conversation
+        self._connection.converse(self._number, conversation.group, conversation.hear)
         try:
-            await self._ask(talk.asks_in())
+            await self._ask(conversation.asks_in())
         except BaseException as error:
-            self._forget_conversation(talk)
+            self._forget_conversation(conversation)
             if isinstance(error, asyncio.CancelledError):
-                self._post_if_open(Exit(talk.group))
+                self._post_if_open(Exit(conversation.group))
             raise
 
     async def _join_agreed(self, stay: AgreedStay) -> None:
@@ -363,22 +363,22 @@ class Me(Joins, Sets):
             del self._agreed[stay.group]
             self._connection.fall_silent(self._number, stay.group)
 
-    async def _exit(self, talk: Conversation) -> None:
-        if not self.is_open or self._conversations.get(talk.group) is not talk:
-            self._forget_conversation(talk)
+    async def _exit(self, conversation: Conversation) -> None:
+        if not self.is_open or self._conversations.get(conversation.group) is not conversation:
+            self._forget_conversation(conversation)
             return
-        parted = talk.parted()
+        parted = conversation.parted()
         try:
-            await self._connection.settle(self._post(Exit(talk.group)))
+            await self._connection.settle(self._post(Exit(conversation.group)))
             await parted
         finally:
-            self._forget_conversation(talk)
-            talk.end(None)
+            self._forget_conversation(conversation)
+            conversation.end(None)
 
-    def _forget_conversation(self, talk: Conversation) -> None:
-        if self._conversations.get(talk.group) is talk:
-            del self._conversations[talk.group]
-            self._connection.fall_silent(self._number, talk.group)
+    def _forget_conversation(self, conversation: Conversation) -> None:
+        if self._conversations.get(conversation.group) is conversation:
+            del self._conversations[conversation.group]
+            self._connection.fall_silent(self._number, conversation.group)
 
     def _say_reading(self, group: Group, more: bool) -> None:
         if self.is_open:
@@ -465,8 +465,8 @@ class Me(Joins, Sets):
         if self._mail is not None and not self._away:
             self._mail.put(Gap())
         if not self._away:
-            for talk in self._conversations.values():
-                talk.lose()
+            for conversation in self._conversations.values():
+                conversation.lose()
             for stay in self._agreed.values():
                 stay.lose()
         self._away = True
@@ -487,9 +487,9 @@ class Me(Joins, Sets):
         for joined in self._memberships.values():
             order = joined._asks_in(joined.is_online)
             self._settling.append((joined, connection.post(self._number, order)))
-        for group, talk in self._conversations.items():
-            connection.converse(self._number, group, talk.hear)
-            self._settling.append((talk, connection.post(self._number, talk.asks_in())))
+        for group, conversation in self._conversations.items():
+            connection.converse(self._number, group, conversation.hear)
+            self._settling.append((conversation, connection.post(self._number, conversation.asks_in())))
         for group, stay in self._agreed.items():
             connection.converse(self._number, group, stay.hear)
             self._settling.append((stay, connection.post(self._number, stay.join)))
@@ -528,9 +528,9 @@ class Me(Joins, Sets):
         self._follows.clear()
         self._memberships.clear()
         self._watches.clear()
-        for talk in self._conversations.values():
-            self._connection.fall_silent(self._number, talk.group)
-            talk.end(reason)
+        for conversation in self._conversations.values():
+            self._connection.fall_silent(self._number, conversation.group)
+            conversation.end(reason)
         self._conversations.clear()
         for stay in self._agreed.values():
             self._connection.fall_silent(self._number, stay.group)

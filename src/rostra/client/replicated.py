@@ -370,7 +370,8 @@ class Replication:
         except RostraError as reason:
             self._end(reason)
         except Exception as error:
-            self._end(BadInput(f"our replica of {self._place.name} failed: {error!r}", fix="this is a bug"))
+            what = f"our replica of {self._place.name} failed: {error!r}"
+            self._end(RostraError(what, fix="report it with the log; replicate a new object to go on"))
             raise
 
     async def _come_back(self) -> None:

@@ -10,7 +10,7 @@ in as `now`, waiting goes out as `SetTimer`, randomness comes in as data.
 Two drivers exist: `rostra.runtime` over asyncio and `rostra.sim` in virtual time. They run the same cores.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -27,6 +27,8 @@ TimerKey = tuple[str | int, ...]
 
 class Event(Struct, frozen=True):
     """Something that happened."""
+
+    recalls: ClassVar[bool] = False  # may something come of it that its node remembers (`Recallable`)?
 
 
 class Effect(Struct, frozen=True):
@@ -60,6 +62,7 @@ class Recallable(Observation, frozen=True):
 class Received(Event, frozen=True):
     """A neighbour's message arrived, once and in order, on a link that is up."""
 
+    recalls: ClassVar = True
     sender: Domain
     message: Any
 
@@ -67,6 +70,7 @@ class Received(Event, frozen=True):
 class LinkUp(Event, frozen=True):
     """A neighbour became reachable: a new epoch of the link began. Alternates with `LinkDown`."""
 
+    recalls: ClassVar = True
     peer: Domain
     incarnation: int
 
@@ -74,6 +78,7 @@ class LinkUp(Event, frozen=True):
 class LinkDown(Event, frozen=True):
     """A neighbour was given up: the epoch ended, on both sides."""
 
+    recalls: ClassVar = True
     peer: Domain
     because: Because
 
@@ -83,11 +88,13 @@ class LinkMoved(Event, frozen=True):
     the place of another within the grace (C-162). Messages of either side in between are lost, and must
     be sent again; the neighbour's failure was not announced, and is not now."""
 
+    recalls: ClassVar = True
     peer: Domain
     incarnation: int
 
 
 class TimerFired(Event, frozen=True):
+    recalls: ClassVar = True
     timer: TimerKey
 
 

@@ -106,7 +106,8 @@ COLUMNS: Final = (
         "latency_us",
         "int64",
         "of an answer, or of a return after a break; of a recovery: since it was first asked for; of a "
-        "delivery: how much longer its slowest message was on its way than the quickest of the stream",
+        "delivery: how much longer its slowest message was on its way than the quickest of the stream; in an "
+        "order: how long a message of a member here waited for its receipt, at most",
     ),
     Column("answered_by", "word", "who answered: agent | path of the server; own copies ask nobody"),
     Column("count", "int64", "how many: members of an answer, messages, rows lost ..."),
@@ -114,10 +115,23 @@ COLUMNS: Final = (
     Column("level", "int32", "of the upper end of the link: 0 is the root"),
     Column("message", "word", "kind of message, for traffic"),
     Column("period", "int64", "of a watch: numbers are comparable within one period"),
-    Column("number", "int64", "of a watch: place of this change; of a recovery: how often it was asked for"),
-    Column("first", "int64", "of a delivery: first sequence number of the run; of a view: its number"),
     Column(
-        "last", "int64", "of a delivery: last sequence number of the run; of a view: the rank of the member"
+        "number",
+        "int64",
+        "of a watch: place of this change; of a recovery: how often it was asked for; in an order: the last "
+        "message's number of its sender",
+    ),
+    Column(
+        "first",
+        "int64",
+        "of a delivery: first sequence number of the run; of a view: its number; in an order: the "
+        "position of the view",
+    ),
+    Column(
+        "last",
+        "int64",
+        "of a delivery: last sequence number of the run; of a view: the rank of the member; in an order: the "
+        "last position that was given",
     ),
     Column("detail", "text", "JSON, for what has no column: settings at `started`, and notes for people"),
     # Agreed views
@@ -128,7 +142,12 @@ COLUMNS: Final = (
     ),
     Column("base", "text", "id of the view before it, at this server"),
     Column("fence", "int64", "of a view that lives, in groups whose rule lets one side live at most"),
-    Column("digest", "int64", "of a view's members in order of rank: lists of equal digests are equal"),
+    Column(
+        "digest",
+        "int64",
+        "of a view's members in order of rank: lists of equal digests are equal; in an order: of the sender, "
+        "number and position of each message since the view",
+    ),
     Column("acks", "texts", "servers that acknowledged the change"),
     Column("cut", "texts", "servers that the change went on without"),
 )
@@ -304,11 +323,35 @@ KINDS: Final = (
         "this server exchanges nothing more with `peer` in the set of `domain`, until they meet again",
         "peer life domain what",
     ),
+    # Groups whose messages have one order
+    RowKind(
+        "ordered",
+        "members here were given the order up to position `last`: `count` messages since `view`, which has "
+        "position `first`; the last one is number `number` of `member`. A view begins with a row that names "
+        "the one before it (`base`), who orders (`peer`) and when messages are given (`what`: sent | "
+        "majority | all | disk). With `cause` view it is over, and all positions up to `last` belong to it; "
+        "with left the member is out",
+        "group view base first last count digest member number observers told fence what peer cause "
+        "latency_us",
+    ),
+    RowKind(
+        "rejected",
+        "a member here is out, `what` says why: its messages up to `number` have their places, those from "
+        "`first` to `last` (`count` of them) are delivered by no member, those between may be",
+        "group member what number first last count",
+    ),
+    RowKind(
+        "flushed",
+        "this host orders from now on: from view `view` at position `first`, for `count` hosts",
+        "group view first count",
+    ),
     RowKind(
         "led",
         "this agent stands otherwise in a led set: `what` is leads | child (of `peer`) | out, `cause` why; "
-        "`accused` is a leader that it could not reach, `domain` the registrar, `count` the members it lists",
-        "group what peer cause accused domain count",
+        "`accused` is a leader that it could not reach, `domain` the registrar, `count` the members listed. "
+        "With `what` member: one of this host came or went; lists: at the leader, who is on its list since, "
+        "and who is no more, a row for each",
+        "group what peer cause accused domain count member change news life stamp",
     ),
     # The truth that only an all-seeing observer has (role sim), or the lab that does it (role lab)
     RowKind("server-changed", "`change` is started | crashed | paused | continued", "peer change"),

@@ -35,9 +35,9 @@ from rostra.names.groups import make_group as make_group
 from rostra.names.groups import parse_group as parse_group
 from rostra.names.groups import parse_group_name as parse_group_name
 from rostra.names.groups import relayed_group_name as relayed_group_name
-from rostra.names.seats import SEATS_MAX as SEATS_MAX
-from rostra.names.seats import domain_of_seat as domain_of_seat
-from rostra.names.seats import seat_of as seat_of
+from rostra.names.replicas import REPLICAS_MAX as REPLICAS_MAX
+from rostra.names.replicas import domain_of_replica as domain_of_replica
+from rostra.names.replicas import replica_path as replica_path
 from rostra.names.text import has_controls as has_controls
 from rostra.names.text import quoted as quoted
 from rostra.names.tree import Tree as Tree

@@ -96,7 +96,7 @@ def inside(domain: Domain, address: str) -> bool:
 
 
 def is_reserved(path: str) -> bool:
-    """Has it a label that begins with ``-``? Such names are the system's: delegates, seats."""
+    """Has it a label that begins with ``-``? Such names are the system's: delegates, replicas."""
     return path.startswith("-") or ".-" in path
 
 

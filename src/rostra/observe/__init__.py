@@ -1,7 +1,7 @@
 """Those who see everything that nodes do, and change nothing: see `core/observer.py`.
 
 log, node_log                       log lines, counters and the flight recorder of a process
-scribe, link_rows, stream_rows      rows of a node's journal; `rostra.journal` has their schema and files
+scribe, *_rows                      rows of a node's journal; `rostra.journal` has their schema and files
 recording, veil                     every input of a node, for `rostra sim replay`; without keys
 trace                               what simulated programs are told, as lines
 

@@ -47,7 +47,7 @@ from rostra.protocols.front.messages import AnyRequest
 from rostra.protocols.links.events import ChannelClosed, ChannelOpened, PacketArrived
 from rostra.protocols.links.packets import NOBODY, AnyPacket, Hello
 from rostra.protocols.relaxed.registry import RegistryRecord
-from rostra.stacks import SERVICES, NodePlan, SeatPlan
+from rostra.stacks import SERVICES, NodePlan, VoterPlan
 from rostra.wire import Encoder, FrameKind, FrameReader
 
 FORMAT: Final = 5
@@ -75,7 +75,9 @@ class Began(Word, frozen=True, tag=0):
     format: int
     plan: NodePlan
     registry: tuple[RegistryRecord, ...] = ()
-    seat: SeatPlan | None = None  # of a replica; `plan` is then that of the server that it leads or will lead
+    voter: VoterPlan | None = (
+        None  # of a replica; `plan` is then that of the server that it leads or will lead
+    )
     own: RecordSet = RecordSet()  # of its own scope, by key
 
 
@@ -161,8 +163,8 @@ class ToServer(Word, frozen=True, tag=16):
     """In the recording of a replica: what follows is for the server that it leads."""
 
 
-class ToSeat(Word, frozen=True, tag=17):
-    """What follows is for the seat again. So it is at the beginning."""
+class ToVoter(Word, frozen=True, tag=17):
+    """What follows is for the voter again. So it is at the beginning."""
 
 
 class Inner(Word, frozen=True, tag=18):
@@ -184,7 +186,7 @@ Input = (
     | Spoken
     | Inner
 )
-AnyWord = Began | Turn | Input | Gave | RecordingEnded | ToServer | ToSeat
+AnyWord = Began | Turn | Input | Gave | RecordingEnded | ToServer | ToVoter
 
 _INNER: Final = (lead.Share, lead.Record, fifo.Appointed, fifo.MirrorReplicated, Secured)
 """Between the two halves of a replica."""
@@ -264,7 +266,7 @@ class Recorder:
             return
         if to_server != self._to_server:
             self._to_server = to_server
-            self._write(ToServer() if to_server else ToSeat())
+            self._write(ToServer() if to_server else ToVoter())
         try:
             self._write(self._word(event, to_server))
         except RostraError as error:

@@ -21,6 +21,7 @@ from rostra.core.effects import (
     Asked,
     EndpointGone,
     Event,
+    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
@@ -34,17 +35,28 @@ from rostra.journal.entries import OBSERVERS_MAX, Entry, Role, Sheet, micros
 from rostra.journal.fold import JOINED, LEFT, SNAPSHOT, UNFOLLOWED, UNKNOWN, ViewFold, ViewLine
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.observe.access_rows import access_rows
+from rostra.observe.led_rows import LedRows
 from rostra.observe.link_rows import LinkRows, because_of
+from rostra.observe.order_rows import OrderRows
 from rostra.observe.stream_rows import StreamCounts
 from rostra.observe.view_rows import ViewRows
 from rostra.protocols.access.events import MemberListed, MemberUnlisted
 from rostra.protocols.agreed.events import AgreedJoinAsked
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, SetIsolated, ViewAgreed
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
+from rostra.protocols.atomic.events import (
+    DeliverAll,
+    FramesHeard,
+    OrderFlushed,
+    OrderLeft,
+    OrderSubmitted,
+    ViewPlaced,
+)
+from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo import events as fifo_events
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
 from rostra.protocols.fifo.voice import is_aggregate
-from rostra.protocols.flow.messages import Data as Speech
+from rostra.protocols.flow.messages import Data as AnyDataMessage
 from rostra.protocols.flow.messages import Nak, Numbered
 from rostra.protocols.front.events import (
     EndpointsSuspected,
@@ -53,7 +65,7 @@ from rostra.protocols.front.events import (
     WatchBegan,
     WatchEnded,
 )
-from rostra.protocols.led.observed import LedStanding
+from rostra.protocols.led.observed import LedListed, LedMember, LedStanding
 from rostra.protocols.links.events import (
     ChannelClosed,
     PacketArrived,
@@ -125,6 +137,8 @@ class Scribe:
         self._links = links = LinkRows(sheet, me, tells_parts=role == "server")
         self._spoken = StreamCounts(sheet)
         self._views = views = ViewRows(sheet, self._named)
+        self._orders = orders = OrderRows(sheet, self._named)
+        led = LedRows(sheet)
         self._heartbeat_s = heartbeat_s
         self._due = 0.0
         self._counter = 0  # of the agent's own joins and leaves
@@ -141,6 +155,8 @@ class Scribe:
             AgreedJoinAsked: self._agreed_join_asked,
             LeaveAsked: self._leave_asked,
             fifo_events.Heard: self._overheard,
+            OrderSubmitted: self._submitted,
+            FramesHeard: self._heard_frames,
             fifo_events.Resumed: lambda *_: self._spoken.resumed(),
             ChannelClosed: lambda event, _: links.channel_closed(event),
         }
@@ -153,9 +169,15 @@ class Scribe:
             MemberUnlisted: self._unproven,
             ViewAgreed: views.agreed,
             SetIsolated: views.isolated,
-            LedStanding: self._led,
+            LedStanding: led.stands,
+            LedMember: led.member,
+            LedListed: led.lists,
             Answer: self._answered,
             Deliver: self._delivered,
+            DeliverAll: self._delivered_to_all,
+            ViewPlaced: orders.placed,
+            OrderLeft: orders.left,
+            OrderFlushed: orders.flushed,
             fifo_events.Cast: self._cast,
             fifo_events.Transmit: self._spoke,
             Transmit: links.transmitted,
@@ -249,18 +271,6 @@ class Scribe:
     def _unlisted(self, unlisted: AgreedUnlisted) -> None:
         self._counter = unlisted.stamp[1] - 1
         self._left_group(unlisted.endpoint, unlisted.group, unlisted.cause)
-
-    def _led(self, led: LedStanding) -> None:
-        self._sheet.write(
-            "led",
-            group=str(led.group),
-            what=led.standing,
-            peer=led.parent,
-            cause=led.because,
-            accused=led.lost,
-            domain=led.registrar,
-            count=led.total,
-        )
 
     # Restricted names: an authority was asked in between
 
@@ -426,6 +436,10 @@ class Scribe:
         match item:
             case MemberView() | MemberBlocked():
                 self._views.given(me, group, item)
+                if isinstance(item, MemberView):
+                    self._orders.shown((me,), group, item)
+            case OrderedRun():
+                self._orders.given((me,), group, item)
             case Aggregated(origin, run):
                 self._spoken.heard_for(me, group, origin, run)
             case fifo_events.Ready(members):
@@ -453,6 +467,27 @@ class Scribe:
             case fifo_events.Excluded(reason):
                 self._left_speaking(me, group, reason)
 
+    # Groups whose messages have one order
+
+    def _submitted(self, event: OrderSubmitted, outputs: Sequence[Any]) -> None:
+        if not any(type(each) is Ignored for each in outputs):
+            self._orders.submitted(event)
+
+    def _heard_frames(self, event: FramesHeard, outputs: Sequence[Any]) -> None:
+        for message in event.messages:
+            self._links.datagram("received", event.source, type(message))
+
+    def _delivered_to_all(self, deliver: DeliverAll) -> None:
+        endpoints, group, item = deliver.endpoints, deliver.group, deliver.item
+        match item:
+            case OrderedRun():
+                self._orders.given(endpoints, group, item)
+            case MemberView() | MemberBlocked():
+                for me in endpoints:
+                    self._views.given(me, group, item)
+                if isinstance(item, MemberView):
+                    self._orders.shown(endpoints, group, item)
+
     def _item(self, me: Endpoint, group: Group, notice: Any) -> None:
         if group not in self._presence(me).spoken:
             return  # it only speaks to the group, and what it is told of it is not what this host sees
@@ -477,7 +512,7 @@ class Scribe:
         for message in event.messages:
             self._links.datagram("received", event.source, type(message))
             data = message.data if type(message) is Numbered else message
-            if type(data) is Speech and data.repair:
+            if type(data) is AnyDataMessage and data.repair:
                 self._spoken.came_again(event, data, outputs)
 
     # What was told
@@ -583,6 +618,7 @@ class Scribe:
 
     def _flush(self) -> None:
         self._spoken.flush()
+        self._orders.flush()
         self._links.flush()
 
 

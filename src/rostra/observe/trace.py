@@ -20,7 +20,7 @@ from rostra.groups.members import Because, Cause, Members
 from rostra.names import Domain, Endpoint, Group, Tree, host_of, incarnation_of, labels, name_of
 from rostra.protocols.agreed.observed import ViewAgreed
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
-from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo import events as fifo
 from rostra.protocols.flow.runs import payloads
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.relaxed.requests import (
@@ -49,7 +49,7 @@ QUIET = b"\0"
 Detail = Literal["links", "notes"]
 
 
-class TracedTalk(Protocol):
+class TracedConversation(Protocol):
     @property
     def members(self) -> set[Endpoint]: ...
 
@@ -68,7 +68,7 @@ class TracedProgram(Protocol):
     def address(self) -> Endpoint: ...
 
     @property
-    def talks(self) -> Mapping[Group, TracedTalk]: ...
+    def conversations(self) -> Mapping[Group, TracedConversation]: ...
 
     @property
     def agreed(self) -> Mapping[Group, TracedAgreed]: ...
@@ -97,7 +97,7 @@ class ProgramGiven(Event, frozen=True):
 
     program: TracedProgram
     group: Group
-    item: talk.Item
+    item: fifo.Item
 
 
 class CallAnswered(Event, frozen=True):
@@ -236,31 +236,33 @@ class Trace(Reporter):
         if isinstance(item, MemberView | MemberBlocked):
             self._agreed(at, who, name, item, program.agreed[group].members)
             return
-        is_now = f"{name} is {{{' '.join(sorted(map(names.endpoint, program.talks[group].members)))}}}"
+        is_now = (
+            f"{name} is {{{' '.join(sorted(map(names.endpoint, program.conversations[group].members)))}}}"
+        )
         match item:
-            case talk.Delivered(stream, run) | talk.Aggregated(stream, run):
+            case fifo.Delivered(stream, run) | fifo.Aggregated(stream, run):
                 self._messages(at, who, name, stream, run.first, payloads(run))
-            case talk.Ready():
+            case fifo.Ready():
                 self.write(at, who, is_now, "and may be heard")
-            case talk.Joined(endpoint, resumed=resumed):
+            case fifo.Joined(endpoint, resumed=resumed):
                 how = "resumed" if resumed else "joined"
                 self.write(at, who, f"{names.endpoint(endpoint)} {how}", is_now)
-            case talk.JoinedTogether(members):
+            case fifo.JoinedTogether(members):
                 came = " ".join(sorted(names.endpoint(endpoint) for endpoint, _, _ in members))
                 self.write(at, who, f"{came} joined", is_now)
-            case talk.Left(endpoint, why, last):
+            case fifo.Left(endpoint, why, last):
                 self._sum_up(at, who, name, endpoint)
                 end = "" if last is None else f"after {last}"
                 self.write(at, who, f"{names.endpoint(endpoint)} {why} {end}".rstrip(), is_now)
-            case talk.Gap(endpoint, first, last):
+            case fifo.Gap(endpoint, first, last):
                 self.write(at, who, f"missed {names.endpoint(endpoint)} {first}-{last}")
-            case talk.Without(domain, because):
+            case fifo.Without(domain, because):
                 self.write(at, who, f"without {names.server(domain)}", self._grounds(because))
-            case talk.Only(domain, because):
+            case fifo.Only(domain, because):
                 self.write(at, who, f"only {names.server(domain)}", self._grounds(because))
-            case talk.Excluded(reason):
+            case fifo.Excluded(reason):
                 self.write(at, who, f"excluded from {name}", f"because {reason}")
-            case talk.Parted(unconfirmed, unsent):
+            case fifo.Parted(unconfirmed, unsent):
                 for sender in sorted({key[2] for key in self._streams if key[:2] == (who, name)}):
                     self._sum_up(at, who, name, sender)
                 rest = [f"{n} {how}" for n, how in ((unconfirmed, "unconfirmed"), (unsent, "not sent")) if n]

@@ -24,7 +24,7 @@ from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.between import Between
 from rostra.transport.addresses import TcpAddress
@@ -258,7 +258,7 @@ class DataChannel:
     # The core's codec
 
     def pack(
-        self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], key: bytes
+        self, group: Group, source: Domain, to: Domain, messages: Iterable[AnyDataMessage], key: bytes
     ) -> Iterator[list[bytes]]:
         bytes_max = min(self.process.fifo_config.datagram_bytes + HEAD_BYTES, DATAGRAM_BYTES_MAX)
         return self._datagrams.pack(group, source, to, messages, bytes_max, key)
@@ -298,7 +298,9 @@ class DataChannel:
         stack = self.process.hosted_nodes[node].stack
         return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
 
-    def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
+    def deliver(
+        self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]
+    ) -> None:
         self.process.step_inside(self.process.hosted_nodes[node], heard(group, source, messages))
 
     def send(self, to: Place, frame: Sequence[bytes | memoryview]) -> None:

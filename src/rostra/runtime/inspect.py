@@ -12,7 +12,7 @@ import msgspec
 
 from rostra.core.stack import Stack
 from rostra.groups.attributes import Role
-from rostra.names import domain_of_seat
+from rostra.names import domain_of_replica
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.member import MemberCore
@@ -73,14 +73,16 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
         "world": process.world.name,
         "profile": process.world.profile,
         "node": hosted.path,
-        "nodes": [path for path in process.hosted_nodes if domain_of_seat(path) is None],  # of this process
+        "nodes": [
+            path for path in process.hosted_nodes if domain_of_replica(path) is None
+        ],  # of this process
         "incarnation": node.incarnation,
         "http": process.http,
         "servers": {domain: str(address) for domain, address in process.world.servers.items()},
         "replicas": {domain: list(map(str, at)) for domain, at in process.world.replicas.items()},
         "core": msgspec.Raw(core),
         "data": process.data.document(hosted),
-        "speech": _speech(node.stack),
+        "streams": _streams(node.stack),
         "agreed": agreed_document(node.stack),
         "led": led_document(node.stack, process.now),
         "led_names": names_registered(node.stack),
@@ -110,7 +112,7 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
     }
 
 
-def _speech(stack: Stack) -> list[dict[str, Any]]:
+def _streams(stack: Stack) -> list[dict[str, Any]]:
     """What members of this host said and heard, in groups with delivery; and what those said who submit.
     Numbers count from a stream's 1."""
     if (host := stack.find(HOST)) is None:

@@ -146,7 +146,7 @@ class HostedNode:
 
     def __init__(self, node: Node, store: DiskStore, *, is_agent: bool, began: Began | None = None) -> None:
         self.node = node
-        self.began = began  # how it was made; none of a server that a replica leads, whose seat was
+        self.began = began  # how it was made; none of a server that a replica leads, whose voter was
         self.path = node.path
         self.store = store
         self.is_agent = is_agent
@@ -154,14 +154,16 @@ class HostedNode:
         self.timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
-        self.replica: Replica | None = None  # of a seat, and of a server that leads: what both belong to
+        self.replica: Replica | None = (
+            None  # of a voter, and of the server that it leads: what both belong to
+        )
         self.lacks_room = False  # on its disk, as it was told
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.observers: tuple[Observer, ...] = ()  # of every step
 
     @property
-    def is_seat(self) -> bool:
-        return self.replica is not None and self.node is self.replica.seat
+    def is_voter(self) -> bool:
+        return self.replica is not None and self.node is self.replica.voter
 
     @property
     def stack(self) -> Stack:
@@ -194,7 +196,7 @@ class Process:
         self.files_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.http: str | None = None  # where health, metrics and the dashboard are
         self.secret = secrets.token_urlsafe()  # what the dashboard of this process alone shows to it
-        self._seats: list[HostedNode] = []
+        self._voters: list[HostedNode] = []
         self._diallers: dict[tuple[Domain, Domain], LinkDialler] = {}  # by node and peer
         self._in_turn = False
         self._stepped: dict[HostedNode, None] = {}  # may have something to say to their neighbours
@@ -234,12 +236,12 @@ class Process:
             Spill: self._spill,
             ReadSpilled: self._read_spilled,
             ForgetSpilled: self._forget_spilled,
-            Lead: self._seat_ordered,
-            Resign: self._seat_ordered,
-            StateReceived: self._seat_ordered,
-            FollowerLinked: self._seat_ordered,
-            Committed: self._seat_ordered,
-            StorageChanged: self._seat_ordered,
+            Lead: self._voter_ordered,
+            Resign: self._voter_ordered,
+            StateReceived: self._voter_ordered,
+            FollowerLinked: self._voter_ordered,
+            Committed: self._voter_ordered,
+            StorageChanged: self._voter_ordered,
         }
         self._do = with_observations(acts, self.carried_out)
         # What others see, and what may so rest on records of this turn. `_transmit` looks by itself: between
@@ -265,8 +267,8 @@ class Process:
         self.hosted_nodes[hosted.path] = hosted
         self.blame.remember(hosted)
         self.programs[hosted.path] = programs = self._programs_of(hosted)
-        if hosted.is_seat:
-            self._seats.append(hosted)
+        if hosted.is_voter:
+            self._voters.append(hosted)
         if hosted.is_agent:
             self.agent = hosted
             self._paced.append((programs, hosted.node.links[parent(hosted.path)]))
@@ -303,8 +305,8 @@ class Process:
                     self.step(hosted, ChannelOpened(other))
             for peer in list(hosted.node.links):
                 self._dial(hosted, peer)
-        for seat in self._seats:
-            self.step(seat, Begun())
+        for voter in self._voters:
+            self.step(voter, Begun())
         for hosted in list(self.hosted_nodes.values()):
             self._look_for_room(hosted)
         self.spawn(self._watch_programs())
@@ -351,9 +353,9 @@ class Process:
             disk.close()
         self.report(hosted, NodeDropped(why))
 
-    def _seat_ordered(self, hosted: HostedNode, order: Any) -> None:
+    def _voter_ordered(self, hosted: HostedNode, order: Any) -> None:
         assert hosted.replica is not None
-        hosted.replica.seat_ordered(self.now, order)
+        hosted.replica.voter_ordered(self.now, order)
 
     def take_over(self, world: WorldConfig) -> None:
         """The world file was read again: call neighbours where they are now, and meet new ones."""
@@ -362,7 +364,7 @@ class Process:
         for (_, peer), dialler in self._diallers.items():
             dialler.addresses = world.addresses(peer) or dialler.addresses
         for hosted in self.hosted_nodes.values():
-            if not hosted.is_agent and not hosted.is_seat:
+            if not hosted.is_agent and not hosted.is_voter:
                 above = (parent(hosted.path),) if world.has_parent(hosted.path) else ()
                 for peer in (*above, *world.siblings(hosted.path)):
                     is_new = hosted.node.meet(peer)
@@ -396,7 +398,7 @@ class Process:
         """The node for a program that names none: the agent, or the lowest domain server."""
         return max(
             self.hosted_nodes.values(),
-            key=lambda hosted: (hosted.is_agent, not hosted.is_seat, hosted.path.count(".")),
+            key=lambda hosted: (hosted.is_agent, not hosted.is_voter, hosted.path.count(".")),
         )
 
     @property
@@ -482,12 +484,12 @@ class Process:
             self.turn += 1
             before, self.now = self.now, max(self.clock(), self.now + 1e-9)
             self.loop.call_soon(self._end_turn)
-            for seat in self._seats:
+            for voter in self._voters:
                 # Its node ticks, so turns are never far apart unless the whole process stood still. A leader
                 # must then not act before it has checked that it still leads (C-161).
-                if self.now - before > seat.node.tick_s:
-                    self._stepped[seat] = None
-                    self._take(seat, StallDetected(self.now - before - seat.node.tick_s))
+                if self.now - before > voter.node.tick_s:
+                    self._stepped[voter] = None
+                    self._take(voter, StallDetected(self.now - before - voter.node.tick_s))
 
     def _end_turn(self) -> None:
         try:
@@ -566,7 +568,7 @@ class Process:
     def _carry_out(self, hosted: HostedNode, event: Event, outputs: Sequence[Output]) -> None:
         if hosted.observers:
             self._show(hosted, event, outputs)
-        if hosted.replica is not None and not hosted.is_seat:
+        if hosted.replica is not None and not hosted.is_voter:
             outputs = hosted.replica.server_ordered(outputs)
         do = self._do
         for output in outputs:
@@ -656,7 +658,7 @@ class Process:
         if isinstance(record, Ballot):
             hosted.store.persist_ballot(record)
         elif not isinstance(record, RegistryRecord):
-            if type(order) is Persist or hosted.replica is None:  # else it is for its seat to store
+            if type(order) is Persist or hosted.replica is None:  # else it is for its voter to store
                 hosted.store.persist(record)
                 self._unsynced[hosted] = None
                 self._look_for_room(hosted)
@@ -680,7 +682,7 @@ class Process:
 
     def _look_for_room(self, hosted: HostedNode) -> None:
         """Is there room for the next records? The node is told when that changes."""
-        if hosted.replica is not None and not hosted.is_seat:
+        if hosted.replica is not None and not hosted.is_voter:
             return  # its replicas tell it
         lacking = ""
         try:
@@ -775,8 +777,8 @@ class Process:
             programs.tick()
         for listener in self.listeners:
             listener.tick()
-        for seat in self._seats:
-            self.step(seat, Clock(self.wall_clock_ms()))
+        for voter in self._voters:
+            self.step(voter, Clock(self.wall_clock_ms()))
         self.blame.tick()
         self.data.tick()
         if self.now >= self._disks_due:

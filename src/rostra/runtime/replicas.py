@@ -33,38 +33,38 @@ class Replicas:
         self._process = process
         self._serve = serve  # whatever a domain's server needs besides its node
         self._journals = journals
-        self._seats: dict[Domain, HostedNode] = {}  # by domain
+        self._voters: dict[Domain, HostedNode] = {}  # by domain
         self._servers: dict[Domain, HostedNode] = {}  # of those that lead
         self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that the disk is not told of yet
 
     def host(self, replica: Replica, store: DiskStore, began: Began) -> None:
-        seat = HostedNode(replica.seat, store, is_agent=False, began=began)
-        seat.replica = replica
-        self._seats[replica.domain] = seat
-        self._process.host(seat)
+        voter = HostedNode(replica.voter, store, is_agent=False, began=began)
+        voter.replica = replica
+        self._voters[replica.domain] = voter
+        self._process.host(voter)
 
     # What a replica orders
 
     def begin(self, replica: Replica, server: Node) -> None:
-        seat = self._seats[replica.domain]
-        hosted = HostedNode(server, seat.store, is_agent=False)
+        voter = self._voters[replica.domain]
+        hosted = HostedNode(server, voter.store, is_agent=False)
         hosted.replica = replica
         self._servers[replica.domain] = hosted
-        self._process.record.note("leading", node=seat.path, domain=replica.domain, term=server.incarnation)
+        self._process.record.note("leading", node=voter.path, domain=replica.domain, term=server.incarnation)
         self._process.host(hosted)
         self._serve(replica.domain)
         if (journals := self._journals()) is not None:
-            journals.open(hosted, led_by=seat.path)
+            journals.open(hosted, led_by=voter.path)
         self._process.let_lead(hosted)
 
     def end(self, replica: Replica, server: Node, why: str) -> None:
         hosted = self._servers.pop(replica.domain)
-        self._process.record.note("resigned", node=self._seats[replica.domain].path, because=why)
+        self._process.record.note("resigned", node=self._voters[replica.domain].path, because=why)
         self._process.let_go(hosted, why)
         self._process.data.serve_no_longer(replica.domain)
 
-    def step_seat(self, replica: Replica, event: Event) -> None:
-        self._process.step_inside(self._seats[replica.domain], event)
+    def step_voter(self, replica: Replica, event: Event) -> None:
+        self._process.step_inside(self._voters[replica.domain], event)
 
     def step_server(self, replica: Replica, event: Event) -> None:
         self._process.step_inside(self._servers[replica.domain], event)
@@ -78,11 +78,11 @@ class Replicas:
     def _write_down(self, domain: Domain) -> None:
         if self._process.is_over:
             return
-        seat = self._seats[domain]
+        voter = self._voters[domain]
         try:
-            seat.store.persist_known(self._unwritten[domain])
+            voter.store.persist_known(self._unwritten[domain])
         except StoreFailed as error:
-            self._process.no_room(seat, "neighbours", error)
+            self._process.no_room(voter, "neighbours", error)
             self._process.loop.call_later(REMEMBER_AFTER_S, self._write_down, domain)
         else:
             del self._unwritten[domain]

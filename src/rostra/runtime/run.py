@@ -36,7 +36,7 @@ from rostra.runtime.reload import reload
 from rostra.runtime.replicas import Replicas
 from rostra.runtime.spill import MB_MAX
 from rostra.runtime.store import DiskStore, open_store
-from rostra.stacks import FifoPlan, NodePlan, SeatPlan, make_node, make_replica, make_stack
+from rostra.stacks import FifoPlan, NodePlan, VoterPlan, make_node, make_replica, make_stack
 from rostra.transport.addresses import SocketPath, TcpAddress, default_socket
 from rostra.transport.tokens import is_open_to_others, read_token
 from rostra.wire import FrameKind
@@ -254,16 +254,16 @@ class running:
         if self._replicas is None:
             self._replicas = Replicas(process, serve, lambda: self._journals)
         assert settings.replica is not None
-        world, seats = settings.world, settings.world.seats(domain)
-        me = seats[settings.replica - 1]
+        world, voters = settings.world, settings.world.voters(domain)
+        me = voters[settings.replica - 1]
         store = open_store(settings.state, me)
         registry = store.registry()
         # The address and the keys stay the same, however often this replica leads.
         plan = _server_plan(world, domain, 0, process.data)
-        seat = SeatPlan(me, seats, store.incarnation, world.lead, store.ballot(), tuple(store.known()))
-        replica = make_replica(self._replicas, plan, seat, registry)
+        voter = VoterPlan(me, voters, store.incarnation, world.lead, store.ballot(), tuple(store.known()))
+        replica = make_replica(self._replicas, plan, voter, registry)
         self._replicas.host(
-            replica, store, Began(FORMAT, plan, registry.copies(plan.path), seat, registry.own.all())
+            replica, store, Began(FORMAT, plan, registry.copies(plan.path), voter, registry.own.all())
         )
 
     async def _open_doors(self, process: Process) -> None:
@@ -340,7 +340,7 @@ def _journals(at: str, process: Process) -> "Journals":
 
     journals = Journals(at, process.world.journal, process)
     for hosted in process.hosted_nodes.values():
-        if hosted.is_seat:
+        if hosted.is_voter:
             journals.record(hosted)
         else:
             journals.open(hosted)

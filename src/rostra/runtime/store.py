@@ -79,7 +79,7 @@ class DiskStore(Protocol):
         """For whom a replica voted last, and in which term."""
 
     def persist_ballot(self, ballot: Ballot) -> None:
-        """On disk when this returns: a seat votes once in each term."""
+        """On disk when this returns: a replica votes once in each term."""
 
     def known(self) -> tuple[Domain, ...]:
         """The neighbours of the server that a replica led or followed last."""

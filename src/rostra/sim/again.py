@@ -1,7 +1,7 @@
 """The node behind a recording, made again: it is given the recorded inputs, one by one.
 
-A replica is made again as a whole, with its seat and, while it leads, its server. What one half has for the
-other is not in the recording: it follows from what was given before, and a word says when it was taken.
+A replica is made again as a whole, with its voter and, while it leads, its server. What one half has for
+the other is not in the recording: it follows from what was given before, and a word says when it was taken.
 """
 
 from collections import deque
@@ -19,8 +19,8 @@ from rostra.observe.recording import (
     NodeStopped,
     Packets,
     Started,
-    ToSeat,
     ToServer,
+    ToVoter,
     events,
 )
 from rostra.protocols.relaxed.registry import Registry
@@ -42,15 +42,15 @@ class Again:
         self._server: Node | None = None
         self._started: list[Any] | None = None  # what the server gave at its beginning, until that is wanted
         self._to_server = False
-        self._inner: tuple[deque[Event], deque[Event]] = (deque(), deque())  # for the seat, for the server
+        self._inner: tuple[deque[Event], deque[Event]] = (deque(), deque())  # for the voter, for the server
         self._now = 0.0
-        if began.seat is None:
+        if began.voter is None:
             self._node = make_node(began.plan, make_stack(began.plan, registry))
         else:
-            self._replica = make_replica(self, began.plan, began.seat, registry)
-            self._node = self._replica.seat
+            self._replica = make_replica(self, began.plan, began.voter, registry)
+            self._node = self._replica.voter
 
-    def turn(self, to: ToServer | ToSeat) -> None:
+    def turn(self, to: ToServer | ToVoter) -> None:
         self._to_server = isinstance(to, ToServer)
 
     def give(self, now: float, word: Input) -> list[Any]:
@@ -69,7 +69,7 @@ class Again:
             self._replica.server_ordered(outputs)
         else:
             for output in outputs:
-                self._replica.seat_ordered(now, output)
+                self._replica.voter_ordered(now, output)
         return outputs
 
     def _give(self, node: Node, now: float, word: Input) -> list[Any]:
@@ -103,7 +103,7 @@ class Again:
         self._server = self._started = None
         self._inner[True].clear()
 
-    def step_seat(self, replica: Replica, event: Event) -> None:
+    def step_voter(self, replica: Replica, event: Event) -> None:
         self._inner[False].append(event)
 
     def step_server(self, replica: Replica, event: Event) -> None:

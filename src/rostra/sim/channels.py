@@ -24,7 +24,7 @@ from rostra.protocols.channel.reachability import TRY_S
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class SimChannel:
     # The codec
 
     def pack(
-        self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], key: bytes
+        self, group: Group, source: Domain, to: Domain, messages: Iterable[AnyDataMessage], key: bytes
     ) -> Iterator[Frame]:
         for message in messages:
             yield [SimDatagram(Datagram(group, source, to, (message,)), key)]
@@ -240,7 +240,9 @@ class SimChannel:
         stack = self._process.stack
         return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
 
-    def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
+    def deliver(
+        self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]
+    ) -> None:
         self._world.nodes.step(self._process, heard(group, source, messages))
 
     def send(self, to: Place, frame: Frame) -> None:

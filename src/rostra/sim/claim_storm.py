@@ -48,7 +48,7 @@ VARIANTS: Final[dict[GroupKind | None, GroupKind | None]] = {
 
 FAULTS: Final = (
     *("crash", "crash", "isolate", "isolate", "isolate", "restart", "pause", "resume"),
-    *("cut_seat", "cut_site", "heal", "rest"),
+    *("cut_replica", "cut_site", "heal", "rest"),
 )
 
 PATIENCE_S: Final = 60.0
@@ -166,25 +166,25 @@ class ClaimStorm(Reporter):
     # Faults
 
     def _crash(self) -> None:
-        leader = self.world.seats.leaders.get(EU)
+        leader = self.world.replicas.leaders.get(EU)
         if leader is not None:
             self.world.crash(leader)
 
     def _isolate(self) -> None:
         """Its neighbours still see the leader, and the other replicas do not."""
-        leader = self.world.seats.leaders.get(EU)
+        leader = self.world.replicas.leaders.get(EU)
         if leader is not None:
-            for seat in self.world.seats.of[EU]:
-                if seat != leader:
-                    self.world.cut(f"link {leader} | {seat}")
+            for voter in self.world.replicas.of[EU]:
+                if voter != leader:
+                    self.world.cut(f"link {leader} | {voter}")
 
     def _restart(self) -> None:
-        for seat in self.world.seats.of[EU]:
-            if self.world.processes[seat].node is None:
-                self.world.restart(seat)
+        for voter in self.world.replicas.of[EU]:
+            if self.world.processes[voter].node is None:
+                self.world.restart(voter)
 
     def _pause(self) -> None:
-        leader = self.world.seats.leaders.get(EU)
+        leader = self.world.replicas.leaders.get(EU)
         if leader is not None:
             self.world.pause(leader)
 
@@ -193,8 +193,8 @@ class ClaimStorm(Reporter):
             if process.paused:
                 self.world.resume(path)
 
-    def _cut_seat(self) -> None:
-        one, other = self.luck.sample(self.world.seats.of[EU], 2)
+    def _cut_replica(self) -> None:
+        one, other = self.luck.sample(self.world.replicas.of[EU], 2)
         self.world.cut(f"link {one} | {other}")
 
     def _cut_site(self) -> None:
@@ -208,7 +208,7 @@ class ClaimStorm(Reporter):
 
     def _fill(self) -> None:
         """The disks of a few servers and replicas, perhaps of a majority of these."""
-        servers = [*self.world.seats.of[EU], "eu.fr", "eu.de", "eu.it"]
+        servers = [*self.world.replicas.of[EU], "eu.fr", "eu.de", "eu.it"]
         for server in self.luck.sample(servers, self.luck.choice((1, 2, 3))):
             self.world.fill_disk(server)
 
@@ -265,7 +265,7 @@ class ClaimStorm(Reporter):
         assert stands is not None, f"{CHESS} has no claim, and strong members"
         for joiner in self.joiners:
             if joiner.kind == FIFO:
-                state = joiner.program.talks.get(CHESS)
+                state = joiner.program.conversations.get(CHESS)
                 assert state is None or state.state == "over", f"{joiner.program} still speaks"
             elif joiner.kind == stands:
                 assert joiner.is_in, f"{joiner.program} asked for what {CHESS} is, and got {joiner.refusal}"

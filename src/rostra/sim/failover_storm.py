@@ -75,10 +75,10 @@ class FailoverStorm(Reporter):
     def _fail_over(self) -> None:
         """The leader dies. In half of the storms what it said to the other replicas of late got nowhere."""
         world = self.world
-        domain = Domain(self.luck.choice(sorted(world.seats.of)))
-        leader = world.seats.leaders[domain]
+        domain = Domain(self.luck.choice(sorted(world.replicas.of)))
+        leader = world.replicas.leaders[domain]
         if self.luck.random() < 0.5:
-            for other in world.seats.of[domain]:
+            for other in world.replicas.of[domain]:
                 if other != leader:
                     world.cut(f"link {leader} | {other}")
             world.run(self.luck.choice((0.002, 0.02, 0.2)))

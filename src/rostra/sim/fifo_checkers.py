@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.agreed.requests import MemberView
-from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo import events as fifo
 from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.runs import payloads
 from rostra.sim.checkers import Broken, CheckVerdict, verdict_of
@@ -22,10 +22,10 @@ from rostra.sim.history import (
     DataChanged,
     DeliveryRecord,
     Detected,
+    FifoStateChanged,
     LineChanged,
     ServerChanged,
     SubmissionRecord,
-    TalkChanged,
 )
 
 
@@ -87,7 +87,7 @@ class _Listener:
         for who, stream in self.streams.items():
             stream.is_here = who in here
 
-    def _gap_between_views(self, record: DeliveryRecord, gap: talk.Gap, calm: bool) -> None:
+    def _gap_between_views(self, record: DeliveryRecord, gap: fifo.Gap, calm: bool) -> None:
         me, who, stream = record.endpoint, gap.endpoint, self.streams.get(gap.endpoint)
         if calm or stream is None:
             raise Broken(f"{me} has a gap in {who}, and nothing failed", record)
@@ -106,33 +106,33 @@ class _Listener:
         """How many messages it was given; raises at the first that it should not have been."""
         me, item = record.endpoint, record.item
         match item:
-            case talk.Ready(members):
+            case fifo.Ready(members):
                 self.ready = True
                 self.streams = {who: _Stream(None) for who, _, _ in members if who != me}
-            case talk.Joined(who, resumed=resumed):
+            case fifo.Joined(who, resumed=resumed):
                 self._joined(record, who)
                 self.streams[who] = _Stream(self.last[who] + 1 if resumed and who in self.last else None)
-            case talk.JoinedTogether(members):
+            case fifo.JoinedTogether(members):
                 for who, _, _ in members:
                     self._joined(record, who)
                     self.streams[who] = _Stream(None)
             case MemberView():
                 self._viewed(me, item)
-            case talk.Gap(who, first, last) if self.view:
+            case fifo.Gap(who, first, last) if self.view:
                 self._gap_between_views(record, item, calm)
-            case talk.Gap(who, first, last) if who in self.origins:
+            case fifo.Gap(who, first, last) if who in self.origins:
                 if parent(host_of(who)) not in self.lost:
                     raise Broken(f"{me} has a gap in {who}, whose LAN it never lost from sight", record)
                 if last < first or first != self.origins[who]:
                     raise Broken(f"{me} has a gap in {who} from {first}, not from where it was", record)
                 self.origins[who] = last + 1
-            case talk.Gap(who, first, last):
+            case fifo.Gap(who, first, last):
                 if who in self.streams:
                     raise Broken(f"{me} has a gap in {who}, which it never lost from sight", record)
                 if last < first or first != self.last.get(who, first - 1) + 1:
                     raise Broken(f"{me} has a gap in {who} from {first}, not from where it was", record)
                 self.last[who] = last
-            case talk.Left(who, why, last):
+            case fifo.Left(who, why, last):
                 stream = self.streams.pop(who, None)
                 if stream is None:
                     raise Broken(f"{me} was told that {who} left, and not that it had joined", record)
@@ -151,10 +151,10 @@ class _Listener:
                     owed = spoken[who, record.group].owed_with(stream.first)
                     if last < owed:
                         raise Broken(f"{me} heard {who} up to {last} of {owed} when it left", record)
-            case talk.Delivered(who, run):
+            case fifo.Delivered(who, run):
                 self._messages(record, who, run.first, payloads(run), spoken)
                 return run.count
-            case talk.Aggregated(who, run, by):
+            case fifo.Aggregated(who, run, by):
                 if by not in self.streams:
                     raise Broken(f"{me} got {who} {run.first} by {by}, which is not in its view", record)
                 due = self.origins.get(who, run.first)
@@ -228,18 +228,18 @@ def fifo_gap_free(history: Iterable[AnyRecord], *, complete: bool = False) -> Ch
                     if listener is None:
                         raise Broken(f"{me} was given {type(item).__name__} and is not in {group}", record)
                     given += listener.take(record, spoken, calm)
-                    if isinstance(item, talk.Parted):
+                    if isinstance(item, fifo.Parted):
                         del listeners[me, group]
                         if item.unsent:  # these never got a number: the next ones will have theirs
                             del spoken[me, group].said[-item.unsent :]
-                    elif isinstance(item, talk.Excluded):
+                    elif isinstance(item, fifo.Excluded):
                         spoken[me, group].leaves = True
-                case TalkChanged(endpoint=me, group=group, change="joined"):
+                case FifoStateChanged(endpoint=me, group=group, change="joined"):
                     listeners[me, group] = _Listener()
                     spoken[me, group].joins()
-                case TalkChanged(endpoint=me, group=group, change="left"):
+                case FifoStateChanged(endpoint=me, group=group, change="left"):
                     spoken[me, group].leaves = True
-                case TalkChanged(endpoint=me, group=group, change="crashed"):
+                case FifoStateChanged(endpoint=me, group=group, change="crashed"):
                     listeners.pop((me, group), None)
                     calm = False
                 case ServerChanged(server=server, change="crashed"):
@@ -283,7 +283,7 @@ class _Peace:
                 self._broken = {each for each in self._broken if each[:2] != ("data", what)}
             case DataChanged(where=where, what=what, bad=bad):
                 self._set(("data", what, where), bad)
-            case TalkChanged(endpoint=who, group=group, change=change):
+            case FifoStateChanged(endpoint=who, group=group, change=change):
                 self._set(("reader", who, str(group)), change == "paused")
                 if change not in ("paused", "resumed", "crashed"):
                     return False
@@ -340,7 +340,7 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
                     receivers.pop(me, None)
 
         for record in history:
-            if isinstance(record, DeliveryRecord) and isinstance(record.item, talk.Delivered):
+            if isinstance(record, DeliveryRecord) and isinstance(record.item, fifo.Delivered):
                 who, run = record.item.stream, record.item.run
                 stream = owed.get((record.group, who), {}).get(record.endpoint)
                 if stream is not None:
@@ -360,21 +360,21 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
                         if stream.since is None:
                             stream.since = record.at
                 case DeliveryRecord(endpoint=me, group=group, item=item):
-                    if isinstance(item, talk.Ready):
+                    if isinstance(item, fifo.Ready):
                         end(me, group)
                         if any(each == me and not role.receives for each, role, _ in item.members):
                             deaf.add((me, group))
                     for who in _begun(item, me) if (me, group) not in deaf else ():
                         owed.setdefault((group, who), {})[me] = _Owed(said.get((who, group), 0))
-                    if isinstance(item, talk.Left):
+                    if isinstance(item, fifo.Left):
                         stream = owed.get((group, item.endpoint), {}).pop(me, None)
                         if stream is not None:
                             judge(record, record.at, me, item.endpoint, stream)
-                    if isinstance(item, talk.Excluded | talk.Parted):
+                    if isinstance(item, fifo.Excluded | fifo.Parted):
                         end(me, group)
-                    if isinstance(item, talk.Parted):
+                    if isinstance(item, fifo.Parted):
                         said[me, group] = said.get((me, group), 0) - item.unsent
-                case TalkChanged(endpoint=me, group=group, change="joined" | "left" | "crashed"):
+                case FifoStateChanged(endpoint=me, group=group, change="joined" | "left" | "crashed"):
                     deaf.discard((me, group))
                     end(me, group)
                 case ServerChanged(server=server, change="crashed"):
@@ -388,12 +388,12 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
     return verdict_of("fifo-live", check)
 
 
-def _begun(item: talk.Item, me: Endpoint) -> list[Endpoint]:
+def _begun(item: fifo.Item, me: Endpoint) -> list[Endpoint]:
     """Whose streams begin for a receiver of this."""
     match item:
-        case talk.Ready(members) | talk.JoinedTogether(members):
+        case fifo.Ready(members) | fifo.JoinedTogether(members):
             return [who for who, role, _ in members if who != me and role.sends and not is_aggregate(who)]
-        case talk.Joined(who, role=role) if role.sends and not is_aggregate(who):
+        case fifo.Joined(who, role=role) if role.sends and not is_aggregate(who):
             return [who]
     return []
 
@@ -410,7 +410,7 @@ def smooth_join(
         disturbed = list(history)
         among = _arrivals(disturbed)
         stayers = {key[0] for key in alone} | {key[2] for key in alone}
-        if not any(isinstance(r, TalkChanged) and r.endpoint not in stayers for r in disturbed):
+        if not any(isinstance(r, FifoStateChanged) and r.endpoint not in stayers for r in disturbed):
             return "nobody else joined or left"
         compared = 0
         for key in sorted(alone):
@@ -442,7 +442,7 @@ def _arrivals(
     """Per receiver, group and sender: what brought each number."""
     found: dict[tuple[Endpoint, Group, Endpoint], dict[int, DeliveryRecord]] = {}
     for record in history:
-        if isinstance(record, DeliveryRecord) and isinstance(record.item, talk.Delivered):
+        if isinstance(record, DeliveryRecord) and isinstance(record.item, fifo.Delivered):
             run = record.item.run
             numbers = found.setdefault((record.endpoint, record.group, record.item.stream), {})
             numbers.update(dict.fromkeys(range(run.first, run.end), record))

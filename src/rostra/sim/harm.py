@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rostra.names import Domain, Endpoint, inside
-from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo import events as fifo
 from rostra.protocols.relaxed import requests as told
 from rostra.sim.checkers import CheckVerdict, per_source_order, stable_truth, watch_complete
 from rostra.sim.fifo_checkers import fifo_gap_free
@@ -69,11 +69,11 @@ def _loss(record: AnyRecord) -> str:
     match record:
         case Detected(server=server, peer=peer, change="down"):
             return f"{server} gave {peer} up"
-        case DeliveryRecord(endpoint=me, item=talk.Gap(endpoint=who)):
+        case DeliveryRecord(endpoint=me, item=fifo.Gap(endpoint=who)):
             return f"{me} missed something of {who}"
-        case DeliveryRecord(endpoint=me, item=talk.Excluded(reason=reason)):
+        case DeliveryRecord(endpoint=me, item=fifo.Excluded(reason=reason)):
             return f"{me} was put out of its group: {reason}"
-        case DeliveryRecord(endpoint=me, item=talk.Left(endpoint=who, why="disconnected")):
+        case DeliveryRecord(endpoint=me, item=fifo.Left(endpoint=who, why="disconnected")):
             return f"{me} lost {who}"
     return ""
 
@@ -136,21 +136,21 @@ def _notice(notice: Any, below: Below) -> Any:
     return notice
 
 
-def _item(item: talk.Item, below: Below) -> talk.Item | None:
+def _item(item: fifo.Item, below: Below) -> fifo.Item | None:
     match item:
-        case talk.Ready(members=members):
-            return talk.Ready(tuple([each for each in members if not below(each[0])]))
-        case talk.JoinedTogether(members=members):
+        case fifo.Ready(members=members):
+            return fifo.Ready(tuple([each for each in members if not below(each[0])]))
+        case fifo.JoinedTogether(members=members):
             seen = tuple([each for each in members if not below(each[0])])
-            return talk.JoinedTogether(seen) if seen else None
+            return fifo.JoinedTogether(seen) if seen else None
         case (
-            talk.Joined(endpoint=who)
-            | talk.Left(endpoint=who)
-            | talk.Gap(endpoint=who)
-            | talk.Delivered(stream=who)
-            | talk.Aggregated(origin=who)
+            fifo.Joined(endpoint=who)
+            | fifo.Left(endpoint=who)
+            | fifo.Gap(endpoint=who)
+            | fifo.Delivered(stream=who)
+            | fifo.Aggregated(origin=who)
         ):
             return None if below(who) else item
-        case talk.Without(domain=domain):
+        case fifo.Without(domain=domain):
             return None if below(domain) else item
     return item

@@ -75,7 +75,7 @@ class FollowingChanged(HistoryRecord, frozen=True, tag="following"):
     follows: bool
 
 
-class TalkChanged(HistoryRecord, frozen=True, tag="talk"):
+class FifoStateChanged(HistoryRecord, frozen=True, tag="talk"):
     """As `MembershipChanged`, in a group with `delivery="fifo"`. Apart from it, because such a group has
     members that are no programs: the delegates. And whether a program reads."""
 
@@ -139,7 +139,7 @@ AnyRecord = (
     | DataChanged
     | MembershipChanged
     | FollowingChanged
-    | TalkChanged
+    | FifoStateChanged
     | SubmissionRecord
     | Settled
     | Detected

@@ -177,7 +177,10 @@ class HostileStorm(Reporter):
             if program.alive
             and program.endpoint is not None
             and program.name != PROBE
-            and (not speaks or (CHAT in program.talks and program.talks[CHAT].state in ("joining", "in")))
+            and (
+                not speaks
+                or (CHAT in program.conversations and program.conversations[CHAT].state in ("joining", "in"))
+            )
         ]
 
     def _some(self, *, speaks: bool = False) -> SimProgram | None:
@@ -214,7 +217,7 @@ class HostileStorm(Reporter):
 
     def _speak(self) -> None:
         program = self._some()
-        if program is not None and CHAT not in program.talks and len(self._alive(speaks=True)) < 8:
+        if program is not None and CHAT not in program.conversations and len(self._alive(speaks=True)) < 8:
             role = self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE))
             refused = program.join_fifo(CHAT, role=role).result
             if refused is not None and not isinstance(refused, Done):
@@ -225,7 +228,7 @@ class HostileStorm(Reporter):
 
     def _say(self) -> None:
         program = self._some(speaks=True)
-        if program is not None and program.talk(CHAT).role.sends:
+        if program is not None and program.conversation(CHAT).role.sends:
             program.say(CHAT, *(b"%d" % number for number in range(self.luck.choice((1, 30)))))
 
     def _hush(self) -> None:

@@ -120,7 +120,7 @@ class SimJournal:
             self._recorders[path] = (
                 leader.of_server() if isinstance(leader, Recorder) else self._recorder(began)
             )
-        if began.seat is not None:
+        if began.voter is not None:
             return  # a replica keeps no journal until it leads
         role: Role = "agent" if plan.is_agent else "server"
         self._scribes[path] = scribe = Scribe(
@@ -170,7 +170,7 @@ class SimJournal:
 
     def _recorder(self, began: Began) -> Recorder:
         def put(number: int, words: bytes) -> None:
-            node = began.seat or began.plan
+            node = began.voter or began.plan
             name = f"{node.path}-{node.incarnation}-{number:06d}.inputs"
             RecordingPart(name, words, recorder.written).write(self._place)
 

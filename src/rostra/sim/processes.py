@@ -23,9 +23,9 @@ from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
 from rostra.protocols.atomic.events import DeliverAll
-from rostra.protocols.election import events as seat
+from rostra.protocols.election import events as election
 from rostra.protocols.election.core import Ballot
-from rostra.protocols.fifo import events as talk
+from rostra.protocols.fifo import events as fifo_events
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.links.events import (
     ChannelOpened,
@@ -125,21 +125,21 @@ class SimNodes:
             LinkUp: self._link_changed,
             LinkDown: self._link_changed,
             LinkMoved: self._link_changed,
-            talk.Cast: channels.cast,
-            talk.Transmit: channels.transmit,
-            talk.Broadcast: channels.broadcast,
-            talk.Deliver: fronts.deliver,
+            fifo_events.Cast: channels.cast,
+            fifo_events.Transmit: channels.transmit,
+            fifo_events.Broadcast: channels.broadcast,
+            fifo_events.Deliver: fronts.deliver,
             DeliverAll: fronts.deliver_all,
-            talk.Located: channels.located,
-            talk.Spill: self._spill,
-            talk.ReadSpilled: self._read_spilled,
-            talk.ForgetSpilled: self._forget_spilled,
-            seat.Lead: self._seat_ordered,
-            seat.Resign: self._seat_ordered,
-            seat.StateReceived: self._seat_ordered,
-            seat.FollowerLinked: self._seat_ordered,
-            seat.Committed: self._seat_ordered,
-            seat.StorageChanged: self._seat_ordered,
+            fifo_events.Located: channels.located,
+            fifo_events.Spill: self._spill,
+            fifo_events.ReadSpilled: self._read_spilled,
+            fifo_events.ForgetSpilled: self._forget_spilled,
+            election.Lead: self._voter_ordered,
+            election.Resign: self._voter_ordered,
+            election.StateReceived: self._voter_ordered,
+            election.FollowerLinked: self._voter_ordered,
+            election.Committed: self._voter_ordered,
+            election.StorageChanged: self._voter_ordered,
         }
         self._carry = with_observations(acts, self._carried_out)
 
@@ -180,11 +180,11 @@ class SimNodes:
     def _carry_out(self, process: SimProcess, event: Event, outputs: list[Output]) -> None:
         if self._world.observers:
             self.show(process, event, outputs)
-        seats = self._world.seats
-        if process.path in seats.leaders and (replica := seats.replica_of(process)) is not None:
+        voters = self._world.replicas
+        if process.path in voters.leaders and (replica := voters.replica_of(process)) is not None:
             outputs = replica.server_ordered(outputs)
         carry = self._carry
-        if self._carrying_out or not self._world.seats.of:
+        if self._carrying_out or not self._world.replicas.of:
             for output in outputs:
                 carry[type(output)](process, output)
             return
@@ -199,10 +199,10 @@ class SimNodes:
         finally:
             self._carrying_out = False
 
-    def _seat_ordered(self, process: SimProcess, order: Any) -> None:
-        replica = self._world.seats.replica_of(process)
+    def _voter_ordered(self, process: SimProcess, order: Any) -> None:
+        replica = self._world.replicas.replica_of(process)
         assert replica is not None
-        replica.seat_ordered(self._clock(process), order)
+        replica.voter_ordered(self._clock(process), order)
 
     def perform(self, process: SimProcess, output: Output) -> None:
         """An order that waited."""
@@ -253,11 +253,11 @@ class SimNodes:
 
     def _persist(self, process: SimProcess, order: effects.Persist | effects.Secure) -> None:
         record = order.record
-        if type(order) is effects.Secure and process.path in self._world.seats.leaders:
-            return  # for its seat to store
+        if type(order) is effects.Secure and process.path in self._world.replicas.leaders:
+            return  # for its voter to store
         if isinstance(record, RegistryRecord):
-            # A copy, which can wait for room. A server that a replica leads writes to the disk of its seat.
-            process = self.processes[self._world.seats.leaders.get(process.path, process.path)]
+            # A copy, which can wait for room. A server that a replica leads writes to that replica's disk.
+            process = self.processes[self._world.replicas.leaders.get(process.path, process.path)]
         elif process.full:
             assert isinstance(record, Ballot), f"{process.path} stores {record} on a full disk"
         process.disk.append(record)
@@ -273,13 +273,13 @@ class SimNodes:
             self._world.write(ServerChanged, process.path, "disk full" if full else "disk freed")
             self.inject(process, RoomChanged(FULL if full else ""))
 
-    def _spill(self, process: SimProcess, order: talk.Spill) -> None:
+    def _spill(self, process: SimProcess, order: fifo_events.Spill) -> None:
         self.inject(process, process.shelf.keep(order))
 
-    def _read_spilled(self, process: SimProcess, order: talk.ReadSpilled) -> None:
+    def _read_spilled(self, process: SimProcess, order: fifo_events.ReadSpilled) -> None:
         self.inject(process, process.shelf.read(order))
 
-    def _forget_spilled(self, process: SimProcess, order: talk.ForgetSpilled) -> None:
+    def _forget_spilled(self, process: SimProcess, order: fifo_events.ForgetSpilled) -> None:
         process.shelf.forget(order)
 
     def _carried_out(self, process: SimProcess, output: Output) -> None:
@@ -298,14 +298,14 @@ class SimNodes:
 
     def crash(self, server: str) -> None:
         """The process dies with everything in its memory; on a host, its programs die too."""
-        if (leader := self._world.seats.leaders.get(self._world.path(server))) is not None:
+        if (leader := self._world.replicas.leaders.get(self._world.path(server))) is not None:
             self.crash(leader)
             return
         process = self._world.process(server)
         if process.node is None:
             return
-        if process.path in self._world.seats.replicas:
-            self._world.seats.stop(process.path)
+        if process.path in self._world.replicas.living:
+            self._world.replicas.stop(process.path)
         if (agent := process.stack.find(AGENT)) is not None:
             # The next life's numbers must be larger than every one that was handed out in this.
             handed_out = agent.next_number - process.incarnation
@@ -326,12 +326,12 @@ class SimNodes:
         self.dirty.pop(process, None)
 
     def drop(self, process: SimProcess) -> None:
-        """The server of a domain, as neighbours know it, ends: the seat that led it leads no more."""
+        """The server of a domain, as neighbours know it, ends: the replica that led it leads no more."""
         self._forget_process(process)
         self.show(process, NodeLost())
 
     def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
-        """A seat leads: its node is the domain's server from now on."""
+        """A replica leads: its node is the domain's server from now on."""
         process.life += 1
         process.shelf = Shelf()
         process.skew_s = self.processes[leader].skew_s
@@ -353,14 +353,14 @@ class SimNodes:
 
     def pause(self, server: str) -> None:
         """The process stands still: timers fire late, and what arrives waits."""
-        for process in self._world.seats.in_one(self._world.process(server)):
+        for process in self._world.replicas.in_one(self._world.process(server)):
             if process.works:
                 process.paused, process.paused_at = True, self._world.now
                 process.inbox = process.inbox if process.inbox is not None else deque()
                 self._world.write(ServerChanged, process.path, "paused")
 
     def resume(self, server: str) -> None:
-        for process in self._world.seats.in_one(self._world.process(server)):
+        for process in self._world.replicas.in_one(self._world.process(server)):
             if process.paused:
                 process.paused = False
                 self._stood_still(process)
@@ -372,17 +372,17 @@ class SimNodes:
 
     def _stood_still(self, process: SimProcess) -> None:
         """As a process notices: its own clock says so, before it looks at anything else (C-161)."""
-        if process.path in self._world.seats.replicas and process.node is not None:
+        if process.path in self._world.replicas.living and process.node is not None:
             late_s = self._world.now - process.paused_at - process.node.tick_s
             if late_s > 0:
                 assert process.inbox is not None, "it was paused"
-                process.inbox.appendleft(seat.StallDetected(late_s))
+                process.inbox.appendleft(election.StallDetected(late_s))
 
     def tell_time(self, process: SimProcess, life: int) -> None:
-        """A seat is given the time as often as a process gives it."""
+        """A replica is given the time as often as a process gives it."""
         if process.life == life and process.node is not None:
             at_ms = NUMBERS_PER_LIFE + round(1000 * self._clock(process))
-            self.step(process, seat.Clock(max(process.incarnation, at_ms)))
+            self.step(process, election.Clock(max(process.incarnation, at_ms)))
             self._world.agenda.at(self._world.now + WATCH_TICK_S, self.tell_time, process, life)
 
     def slow(self, server: str, step_s: float) -> None:
@@ -396,7 +396,7 @@ class SimNodes:
 
     def step_clock(self, server: str, by_s: float) -> None:
         """The server's clock jumps; its timers, which count seconds, do not."""
-        for process in self._world.seats.in_one(self._world.process(server)):
+        for process in self._world.replicas.in_one(self._world.process(server)):
             process.skew_s += by_s
 
     def start(self, process: SimProcess, _: None) -> None:
@@ -407,14 +407,14 @@ class SimNodes:
         process.shelf = Shelf()
         incarnation = process.incarnation = process.incarnation + NUMBERS_PER_LIFE
         path = process.path
-        if path in self._world.seats.of:
+        if path in self._world.replicas.of:
             return  # until one of its replicas leads
-        if (domain := self._world.seats.domain_of(path)) is not None:
-            node = self._world.seats.start(process, domain)
+        if (domain := self._world.replicas.domain_of(path)) is not None:
+            node = self._world.replicas.start(process, domain)
             self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
             for peer in process.lines:
                 self.step(process, ChannelOpened(peer))
-            self.step(process, seat.Begun())
+            self.step(process, election.Begun())
             self._look_for_room(process)
             self._world.agenda.at(self._world.now + WATCH_TICK_S, self.tell_time, process, process.life)
             return
@@ -460,7 +460,7 @@ class SimNodes:
             self._world.timers,
             self._world.config,
             self._world.tree.siblings(path),
-            replicated=tuple(self._world.seats.of),
+            replicated=tuple(self._world.replicas.of),
             fifo=fifo,
             agreed=self._world.agreed,
             access=self._world.access,

@@ -51,17 +51,17 @@ from rostra.protocols.relaxed.requests import (
     Without,
 )
 from rostra.protocols.relaxed.view import NOT_FOLLOWED, Report, Views
+from rostra.sim.conversations import SimConversation
 from rostra.sim.history import (
     AnswerRecord,
     DeliveryRecord,
+    FifoStateChanged,
     FollowingChanged,
     MembershipChanged,
     NoticeRecord,
     SubmissionRecord,
-    TalkChanged,
 )
 from rostra.sim.orders import SimOrder
-from rostra.sim.talks import Talk
 
 if TYPE_CHECKING:
     from rostra.sim.fronts import SimLink
@@ -123,7 +123,7 @@ class SimProgram:
         self.watching: set[Group] = set()
         self.views = Views()
         self.watched = Views()
-        self.talks: dict[Group, Talk] = {}  # groups that it speaks in, or spoke in
+        self.conversations: dict[Group, SimConversation] = {}  # groups that it speaks in, or spoke in
         self.agreed: dict[Group, SimAgreed] = {}  # groups of agreed membership that it is in
         self.orders: dict[Group, SimOrder] = {}  # of those, whose messages have one order
         self.set_notices: list[AnySetNotice] = []  # of transient sets and sequences
@@ -145,8 +145,8 @@ class SimProgram:
 
     def leave(self, group: str | Group, *, meta: bytes = b"") -> SimCall:
         key = _group(group)
-        if key in self.talks:
-            self.talks[key].state = "leaving"
+        if key in self.conversations:
+            self.conversations[key].state = "leaving"
             return self.ask(Exit(key))
         return self.ask(Leave(key, meta))
 
@@ -174,14 +174,14 @@ class SimProgram:
         key = _group(group)
         self.agreed.setdefault(key, SimAgreed())
         if delivery is DeliveryKind.FIFO:
-            self._new_talk(key, role)
+            self._new_conversation(key, role)
         return self.ask(JoinAgreed(key, delivery, survive, create, meta, role, slow))
 
     def leave_agreed(self, group: str | Group) -> SimCall:
         key = _group(group)
         self.agreed.pop(key, None)
-        if key in self.talks:
-            self.talks[key].state, self.talks[key].mute = "leaving", True
+        if key in self.conversations:
+            self.conversations[key].state, self.conversations[key].mute = "leaving", True
         return self.ask(LeaveAgreed(key))
 
     # Groups whose messages have one order
@@ -230,23 +230,23 @@ class SimProgram:
     ) -> SimCall:
         """Join with `delivery="fifo"`."""
         key = _group(group)
-        self._new_talk(key, role)
+        self._new_conversation(key, role)
         membership = MembershipKind.LED if led else MembershipKind.RELAXED
         return self.ask(Enter(key, role, slow, meta, membership))
 
-    def _new_talk(self, key: Group, role: Role) -> None:
+    def _new_conversation(self, key: Group, role: Role) -> None:
         if self._world.fifo is None:
             raise BadInput("nobody can speak in this world", fix="make it with fifo=True")
-        before = self.talks.get(key)
+        before = self.conversations.get(key)
         if before is not None and before.state != "over":
             raise BadInput(
                 f"{self} is in {key.name} already", fix="leave first, and wait until it has parted"
             )
-        self.talks[key] = Talk(key, role, 0 if before is None else before.said)
+        self.conversations[key] = SimConversation(key, role, 0 if before is None else before.said)
 
     def say(self, group: str | Group, *payloads: bytes) -> None:
         """Hand messages to the agent, as many as it will have; the others wait for their turn."""
-        current = self.talk(group)
+        current = self.conversation(group)
         current.waiting.extend(payloads)
         self._hand_over(current)
 
@@ -259,14 +259,14 @@ class SimProgram:
         phase_s: float = 0.0,
         size: int = 16,
     ) -> None:
-        """Say something again and again, from `phase_s` on; ends with the talk, or with another stream."""
-        current = self.talk(group)
+        """Send again and again, from `phase_s` on; ends with the membership, or with another stream."""
+        current = self.conversation(group)
         current.streams += 1
         first_at = self._world.now + phase_s
         plan = (current, current.streams, first_at, every_s, 0, count, size)
         self._world.at(first_at, self._stream, plan, None)
 
-    def _stream(self, plan: tuple[Talk, int, float, float, int, int | None, int], _: None) -> None:
+    def _stream(self, plan: tuple[SimConversation, int, float, float, int, int | None, int], _: None) -> None:
         current, number, first_at, every_s, done, count, size = plan
         over = current.state in ("leaving", "over") or done == count
         if over or not self.alive or number != current.streams:
@@ -277,7 +277,7 @@ class SimProgram:
         due = first_at + (done + 1) * every_s
         self._world.at(due, self._stream, (current, number, first_at, every_s, done + 1, count, size), None)
 
-    def _hand_over(self, current: Talk) -> None:
+    def _hand_over(self, current: SimConversation) -> None:
         world = self._world
         while payloads := current.due():
             endpoint, count = self.address, len(payloads)
@@ -294,7 +294,7 @@ class SimProgram:
 
     def hush(self, group: str | Group) -> None:
         """End the stream."""
-        self.talk(_group(group)).streams += 1
+        self.conversation(_group(group)).streams += 1
 
     def pause(self, group: str | Group) -> None:
         """Read no more messages of this group for now."""
@@ -309,18 +309,18 @@ class SimProgram:
 
     def _paused(self, group: Group, paused: bool) -> bool:
         """Is that new?"""
-        current = self.talk(group)
+        current = self.conversation(group)
         if current.paused == paused or current.state == "over":
             return False
         current.paused = paused
-        self._world.write(TalkChanged, self.address, group, "paused" if paused else "resumed")
+        self._world.write(FifoStateChanged, self.address, group, "paused" if paused else "resumed")
         return True
 
-    def talk(self, group: str | Group) -> Talk:
+    def conversation(self, group: str | Group) -> SimConversation:
         key = _group(group)
-        if key not in self.talks:
+        if key not in self.conversations:
             raise BadInput(f"{self} does not speak in {key.name}", fix="join with delivery=fifo first")
-        return self.talks[key]
+        return self.conversations[key]
 
     def resolve(self, group: str | Group, *, deadline_s: float | None = None) -> SimCall:
         key = _group(group)
@@ -361,14 +361,14 @@ class SimProgram:
         """It stops reading. Notices wait for it, as many as there is room for; messages of groups that speak
         all do, and their senders with them."""
         self.deaf = True
-        for group in sorted(self.talks):
+        for group in sorted(self.conversations):
             self._paused(group, True)
         self.link.stop_reading()
 
     def undeafen(self) -> None:
         """It reads again: it learns what it missed as a `Gap`, and gets fresh snapshots."""
         self.deaf = False
-        for group in sorted(self.talks):
+        for group in sorted(self.conversations):
             self._paused(group, False)
         self.link.read_again()
 
@@ -439,10 +439,10 @@ class SimProgram:
                 self.online[group] = online
                 self._follow(group)
             case Enter(group=group), Done():
-                self._joined_talk(group)
+                self._joined_conversation(group)
             case Enter(group=group), _:
-                if (refused := self.talks.pop(group, None)) is not None and refused.joined:
-                    write(TalkChanged, self.address, group, "left")
+                if (refused := self.conversations.pop(group, None)) is not None and refused.joined:
+                    write(FifoStateChanged, self.address, group, "left")
             case JoinLed(group=group, online=True), Done():
                 self.following.add(group)
                 self.views.follow(group)
@@ -450,19 +450,19 @@ class SimProgram:
                 self.following.discard(group)
                 self.views.unfollow(group)
             case JoinAgreed(group=group), Done():
-                self._joined_talk(group)
+                self._joined_conversation(group)
             case JoinAgreed(group=group, delivery=delivery), Denied():
                 self.agreed.pop(group, None)
-                refused = self.talks.pop(group, None) if delivery is DeliveryKind.FIFO else None
+                refused = self.conversations.pop(group, None) if delivery is DeliveryKind.FIFO else None
                 if refused is not None and refused.joined:
-                    write(TalkChanged, self.address, group, "left")
+                    write(FifoStateChanged, self.address, group, "left")
             case JoinOrdered(group=group), Denied():
                 self.agreed.pop(group, None)
                 self.orders.pop(group, None)
-            case LeaveAgreed(group=group), Done() if group in self.talks:
-                write(TalkChanged, self.address, group, "left")
+            case LeaveAgreed(group=group), Done() if group in self.conversations:
+                write(FifoStateChanged, self.address, group, "left")
             case Exit(group=group), Done():
-                write(TalkChanged, self.address, group, "left")
+                write(FifoStateChanged, self.address, group, "left")
             case Watch(group=group), Done():
                 if group not in self.watching:
                     self.watching.add(group)
@@ -542,7 +542,7 @@ class SimProgram:
                 order.take(self.address, item)
             if isinstance(item, Excluded | OrderClosed):
                 del self.agreed[group]
-            if group not in self.talks:
+            if group not in self.conversations:
                 if ProgramGiven in self._world.reporters:
                     self._world.show(self.host, ProgramGiven(self, group, item))
                 if isinstance(item, OrderClosed):
@@ -552,13 +552,13 @@ class SimProgram:
             for each in item.items:
                 self.heard(group, each)
             return
-        current = self.talks.get(group)
+        current = self.conversations.get(group)
         if current is None or not self.alive:
             return
         if current.mute and not isinstance(item, Parted):
             return
         world = self._world
-        self._joined_talk(group)
+        self._joined_conversation(group)
         if world.history is not None and not isinstance(item, Credit | Sent):
             world.history.append(DeliveryRecord(world.now, len(world.history), self.address, group, item))
         current.take(world.now, item)
@@ -567,12 +567,12 @@ class SimProgram:
         if isinstance(item, Credit):
             self._hand_over(current)
 
-    def _joined_talk(self, group: Group) -> None:
+    def _joined_conversation(self, group: Group) -> None:
         """Its agent has let it in, as far as it can: which kind of group it is may not be known yet."""
-        current = self.talks.get(group)
+        current = self.conversations.get(group)
         if current is not None and not current.joined:
             current.joined = True
-            self._world.write(TalkChanged, self.address, group, "joined")
+            self._world.write(FifoStateChanged, self.address, group, "joined")
 
     def disconnected(self, why: str) -> None:
         """The agent has hung up."""
@@ -590,8 +590,8 @@ class SimProgram:
                 write(FollowingChanged, watcher_of(self.endpoint), group, False)
             for group in sorted(self.online):
                 write(MembershipChanged, self.endpoint, group, how)
-            for group in sorted(self.talks):
-                write(TalkChanged, self.endpoint, group, how)
+            for group in sorted(self.conversations):
+                write(FifoStateChanged, self.endpoint, group, how)
         self.die()
 
     def die(self) -> None:
@@ -602,7 +602,7 @@ class SimProgram:
         self.following.clear()
         self.online.clear()
         self.watching.clear()
-        self.talks.clear()
+        self.conversations.clear()
         self.agreed.clear()
         self.orders.clear()
 

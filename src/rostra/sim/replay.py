@@ -33,8 +33,8 @@ from rostra.observe.recording import (
     Input,
     NodeStopped,
     RecordingEnded,
-    ToSeat,
     ToServer,
+    ToVoter,
     Turn,
     decoded,
     effects_of,
@@ -153,7 +153,7 @@ def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs
                 first_at = first_at or at
             case RecordingEnded(why):
                 ended = why
-            case ToServer() | ToSeat():
+            case ToServer() | ToVoter():
                 difference, given = judge(None), None
                 again.turn(word)
             case _:
@@ -206,7 +206,7 @@ def what_if(
                 continue
             case Turn():
                 at, now = word.at, word.now
-            case ToServer() | ToSeat():
+            case ToServer() | ToVoter():
                 for again in sides:
                     again.turn(word)
             case _:

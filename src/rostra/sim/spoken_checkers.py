@@ -9,7 +9,7 @@ from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.fifo.events import Delivered
 from rostra.sim.checkers import Broken, CheckVerdict, verdict_of
-from rostra.sim.history import AnyRecord, DeliveryRecord, TalkChanged
+from rostra.sim.history import AnyRecord, DeliveryRecord, FifoStateChanged
 
 
 class _Sight:
@@ -56,7 +56,7 @@ def view_first(history: Iterable[AnyRecord]) -> CheckVerdict:
                         sight.judge(record, item)
                     elif item.run.view:
                         raise Broken(f"{me} got {item.stream} {item.run.first} before any view", record)
-                case TalkChanged(endpoint=me, group=group, change="left" | "crashed"):
+                case FifoStateChanged(endpoint=me, group=group, change="left" | "crashed"):
                     sights.pop((me, group), None)
         return "" if judged else "nobody was given a message in an agreed group"
 

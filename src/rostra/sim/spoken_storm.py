@@ -85,7 +85,7 @@ class SpokenStorm(ViewStorm):
         speaking = [each for each in self._members() if each[1] in each[0].agreed]
         if speaking:
             program, group = self.luck.choice(speaking)
-            said = program.talk(group).said
+            said = program.conversation(group).said
             program.say(group, *[f"{said + n}".encode() for n in range(self.luck.choice((1, 3, 200)))])
 
     def _stall(self) -> None:
@@ -112,5 +112,8 @@ class SpokenStorm(ViewStorm):
         for program, group in inside:
             for other, same in inside:
                 if same == group and other is not program:
-                    said, heard = program.talk(group).said, other.talk(group).last.get(program.address)
+                    said, heard = (
+                        program.conversation(group).said,
+                        other.conversation(group).last.get(program.address),
+                    )
                     assert heard == said, f"fifo-live: {other} has {program} up to {heard} of {said}"

@@ -32,6 +32,7 @@ from rostra.sim.checkers import (
 )
 from rostra.sim.claim_storm import ClaimStorm, DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
+from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
@@ -42,7 +43,6 @@ from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.set_storm import SetStorm
 from rostra.sim.shapes import SHAPES, shape
 from rostra.sim.spoken_storm import SpokenStorm
-from rostra.sim.talk_storm import CrowdStorm, TalkStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.view_storm import LivingStorm, PrimaryStorm, ViewStorm
 from rostra.sim.world import World
@@ -56,7 +56,7 @@ next. With heartbeats every 0.2 s and 1 s of patience the slowest are just good 
 to them."""
 
 
-TALK: Final = "talk"
+FIFO_STORM: Final = "fifo"
 """Not a shape of its own: storms over groups that speak, in worlds of two to four sites."""
 
 CROWD: Final = "crowd"
@@ -96,7 +96,7 @@ ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
 STORMS: Final = (
-    *(*SHAPES, TALK, CROWD, HOSTILE, CLAIMS, DISKS),
+    *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
     *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER),
 )
 """What a storm can blow through."""
@@ -130,11 +130,17 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
 
 def _begin(
     seed: int, shape_name: str, journal: "SimJournal | None"
-) -> "TalkStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm | _Storm":
+) -> "FifoStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm | _Storm":
     kinds: dict[
-        str, Callable[..., TalkStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm]
+        str, Callable[..., FifoStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm]
     ]
-    kinds = {TALK: TalkStorm, CROWD: CrowdStorm, HOSTILE: HostileStorm, CLAIMS: ClaimStorm, DISKS: DiskStorm}
+    kinds = {
+        FIFO_STORM: FifoStorm,
+        CROWD: CrowdStorm,
+        HOSTILE: HostileStorm,
+        CLAIMS: ClaimStorm,
+        DISKS: DiskStorm,
+    }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
     if (kind := kinds.get(shape_name)) is not None:

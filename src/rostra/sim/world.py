@@ -43,7 +43,7 @@ from rostra.sim.lines import Channel, SimNetwork
 from rostra.sim.network import STEADY, LinkModel, SimLine
 from rostra.sim.processes import WORLD_NAME, SimNodes, SimProcess
 from rostra.sim.programs import SimCall, SimProgram
-from rostra.sim.replicas import Seats
+from rostra.sim.replicas import SimReplicas
 from rostra.sim.shapes import clusters
 
 if TYPE_CHECKING:
@@ -151,11 +151,13 @@ class World:
         self.network = SimNetwork(self, wire=wire)
         self.nodes = SimNodes(self, watching)
         self.processes = self.nodes.processes
-        self.seats = Seats(self, {parse_domain(name): count for name, count in (replicas or {}).items()})
+        self.replicas = SimReplicas(
+            self, {parse_domain(name): count for name, count in (replicas or {}).items()}
+        )
         self.network.connect()
-        for seats in self.seats.of.values():
-            self.processes |= {path: SimProcess(path) for path in seats}
-        self.seats.lines()
+        for voters in self.replicas.of.values():
+            self.processes |= {path: SimProcess(path) for path in voters}
+        self.replicas.lines()
         if self.history is not None:
             self.history.append(WorldMade(0.0, 0, self.tree.hosts))
         if self.journal is not None:

@@ -87,11 +87,11 @@ async def chat(me: Me, name: str, pace: TrafficPace) -> None:
     """Talks and listens, a few sentences at a time; goes now and then, or is lost, and comes back."""
     while True:
         with contextlib.suppress(RostraError):
-            async with me.open(name) as self, self.join(CHAT, delivery="fifo") as talk:
-                listening = asyncio.create_task(_listen(talk))
+            async with me.open(name) as self, self.join(CHAT, delivery="fifo") as conversation:
+                listening = asyncio.create_task(_listen(conversation))
                 try:
                     for number in range(400):
-                        await talk.send(SENTENCES[number % len(SENTENCES)].encode())
+                        await conversation.send(SENTENCES[number % len(SENTENCES)].encode())
                         await pace.between(0.1, 0.9)
                 finally:
                     listening.cancel()
@@ -111,8 +111,8 @@ async def clerk(me: Me, pace: TrafficPace) -> None:
         await pace.between(1, 3)
 
 
-async def _listen(talk: Conversation) -> None:
-    async for _ in talk.items(batch=100):
+async def _listen(conversation: Conversation) -> None:
+    async for _ in conversation.items(batch=100):
         pass
 
 

@@ -230,7 +230,7 @@ class _Api:
     async def streams(self, request: Request) -> Response:
         """The message rates of groups with delivery, and the receivers that do not keep up."""
         await self._observatory.awake()
-        return _json({"now": time.time(), "places": self._observatory.speech(_group(request))})
+        return _json({"now": time.time(), "places": self._observatory.streams(_group(request))})
 
     async def agreed(self, request: Request) -> Response:
         """Agreed groups: rule, views, which side of a partition lives, and who agrees."""

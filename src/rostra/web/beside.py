@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from rostra.errors import RostraError
-from rostra.names import Domain, domain_of_seat, route
+from rostra.names import Domain, domain_of_replica, route
 from rostra.runtime.process import Process
 from rostra.runtime.vitals import Vitals, vitals_of
 from rostra.transport.addresses import Address, TcpAddress
@@ -102,9 +102,11 @@ def _places(process: Process, own: Address) -> list[ClientPlace]:
     world = process.world
     own_nodes = [path for path in process.hosted_nodes if path not in world.replicas]
     secret = process.secret if isinstance(own, TcpAddress) else None
-    here = [ClientPlace(path, str(own), token=secret) for path in own_nodes if domain_of_seat(path) is None]
+    here = [
+        ClientPlace(path, str(own), token=secret) for path in own_nodes if domain_of_replica(path) is None
+    ]
     start = process.default_node()
-    near = domain_of_seat(start.path) or start.path
+    near = domain_of_replica(start.path) or start.path
     others = [domain for domain in world.servers if domain not in own_nodes]
     others.sort(key=lambda domain: (_distance(near, domain, start.is_agent), domain))
     there = others[: PLACES_MAX - len(here)]

@@ -42,7 +42,7 @@ from rostra.web.places import (
     Unseen,
     ViewSeen,
 )
-from rostra.web.speech import Speech, SpeechReader
+from rostra.web.streams import HostStreams, StreamReader
 from rostra.web.timeline import Timeline, TimelineEntry
 
 FRAMES_KEPT: Final = 2_000
@@ -80,7 +80,7 @@ class Frame(Struct, frozen=True):
         "view",
         "unview",
         "sightings",
-        "speech",
+        "streams",
         "agreed",
         "entry",
         "lab",
@@ -145,8 +145,8 @@ class _Station:
         self.reasons: dict[Domain, str] = {}  # why its peers were given up
         self.views: dict[Group, PlaceView] = {}
         self.hosts: dict[Group, Counter[Domain]] = {}  # how many members of each host it sees
-        self.listener = SpeechReader(place.path)
-        self.speech: Speech | None = None  # what its members say and hear, if they do
+        self.listener = StreamReader(place.path)
+        self.streams: HostStreams | None = None  # what its members say and hear, if they do
 
     @property
     def report(self) -> PlaceReport:
@@ -271,7 +271,7 @@ class Observatory:
         was_silent = before.state == "silent"
         # All of it is read before any of it is shown: what cannot be read has not answered.
         world = {"name": str(document["world"]), "profile": str(document["profile"])}
-        speech = station.listener.hear(news.at, document.get("speech", []))
+        streams = station.listener.hear(news.at, document.get("streams", []))
         shown = PlaceShown(
             before.path,
             before.address,
@@ -288,18 +288,18 @@ class Observatory:
         if was_silent and before.at is not None:
             self._publish_entries(self.timeline.answers(news.at, before.path))
         self._publish("place", station.shown)
-        self._tell_speech(station, speech)
+        self._tell_streams(station, streams)
         self._look_again()
 
-    def _tell_speech(self, station: _Station, speech: Speech) -> None:
+    def _tell_streams(self, station: _Station, streams: HostStreams) -> None:
         """Of a host whose members neither speak nor listen, only that they have stopped."""
-        if speech.speakers or speech.hearings:
-            station.speech = speech
-        elif station.speech is not None:
-            station.speech = None
+        if streams.senders or streams.receivers:
+            station.streams = streams
+        elif station.streams is not None:
+            station.streams = None
         else:
             return
-        self._publish("speech", speech)
+        self._publish("streams", streams)
 
     def _silent(self, station: _Station, news: Silent) -> None:
         before = station.shown
@@ -321,8 +321,8 @@ class Observatory:
         self._publish("place", station.shown)
         for group in list(station.views):
             self._drop_view(station, group)
-        self._tell_speech(station, Speech(before.path, news.at))
-        station.listener = SpeechReader(before.path)
+        self._tell_streams(station, HostStreams(before.path, news.at))
+        station.listener = StreamReader(before.path)
         self._look_again()
 
     def _seen(self, station: _Station, news: ViewSeen) -> None:
@@ -438,17 +438,17 @@ class Observatory:
         }
         return {"hosts": list(agents), "sees": sees}
 
-    def speech(self, group: Group | None = None) -> list[Speech]:
+    def streams(self, group: Group | None = None) -> list[HostStreams]:
         """The message rates of groups with delivery, or of one of them, by place."""
-        found = [station.speech for station in self._stations.values() if station.speech is not None]
+        found = [station.streams for station in self._stations.values() if station.streams is not None]
         if group is None:
             return found
         return [
-            Speech(
+            HostStreams(
                 each.place,
                 each.at,
-                tuple(one for one in each.speakers if one.group == str(group)),
-                tuple(one for one in each.hearings if one.group == str(group)),
+                tuple(one for one in each.senders if one.group == str(group)),
+                tuple(one for one in each.receivers if one.group == str(group)),
                 each.more,
             )
             for each in found
@@ -524,7 +524,7 @@ class Observatory:
             "groups": tuple(self.groups.values()),
             "views": [view for station in self._stations.values() for view in station.views.values()],
             "sightings": self.sightings(),
-            "speech": self.speech(),
+            "streams": self.streams(),
             "agreed": self.agreed,
             "timeline": list(self.timeline),
             "lab": self.lab_shown,

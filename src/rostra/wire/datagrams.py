@@ -27,7 +27,7 @@ from msgspec.msgpack import Decoder, Encoder
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.addresses import parse_reachable
-from rostra.protocols.atomic.messages import HubMessage, HubSpeech, check_hub
+from rostra.protocols.atomic.messages import AnyHubMessage, HubMessage, check_hub
 from rostra.protocols.channel.messages import (
     ALL,
     LAN,
@@ -40,8 +40,8 @@ from rostra.protocols.channel.messages import (
     Probe,
     Unreadable,
 )
-from rostra.protocols.flow.checks import check_speech
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.checks import check_data_message
+from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.flow.runs import is_sound
 from rostra.wire.checks import check_place, check_text, check_way
 from rostra.wire.frames import WIRE_VERSION, world_tag
@@ -67,10 +67,12 @@ class _Front(Struct, frozen=True, array_like=True):
     word: Raw = _NOTHING
 
 
-AnySpeech = Speech | HubSpeech
+AnyDatagramMessage = AnyDataMessage | AnyHubMessage
 
 _decode_front: Final = Decoder(_Front).decode
-_decode_messages: Final = Decoder(Annotated[tuple[AnySpeech, ...], Meta(max_length=MESSAGES_MAX)]).decode
+_decode_messages: Final = Decoder(
+    Annotated[tuple[AnyDatagramMessage, ...], Meta(max_length=MESSAGES_MAX)]
+).decode
 _decode_word: Final = Decoder(Call | Probe | Directory | None).decode
 
 
@@ -91,7 +93,7 @@ class Datagrams:
         group: Group,
         source: Domain,
         to: Domain,
-        messages: Iterable[Speech],
+        messages: Iterable[AnyDataMessage],
         bytes_max: int,
         key: bytes = b"",
     ) -> Iterator[list[bytes]]:
@@ -138,7 +140,7 @@ class Datagrams:
             messages = _decode_messages(front.messages)
             for message in messages:
                 hub = isinstance(message, HubMessage)
-                run = check_hub(message) if hub else check_speech(message)
+                run = check_hub(message) if hub else check_data_message(message)
                 if run is not None and not is_sound(run):
                     return Unreadable("not a block of messages")
             word = None if front.word is _NOTHING else _decode_word(front.word)

@@ -15,10 +15,10 @@ from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
 from rostra.protocols.agreed.messages import AnySetMessage
 from rostra.protocols.atomic.frames import AnyAmpFrame
-from rostra.protocols.atomic.messages import CarriedFrame, HubSpeech
+from rostra.protocols.atomic.messages import AnyHubMessage, CarriedFrame
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.front.messages import Answered, AnyRequest, Told
 from rostra.protocols.led.messages import AnyLedMessage
 from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice
@@ -54,7 +54,7 @@ ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
 """Items of a group with delivery."""
 
-SPEECH: Final = _numbers(Speech | HubSpeech | AnyAmpFrame)
+DATAGRAMS: Final = _numbers(AnyDataMessage | AnyHubMessage | AnyAmpFrame)
 """What travels on the data channel of groups, in datagrams."""
 
 ATTRIBUTES: Final = _numbers(AnyAttributes)
@@ -68,7 +68,7 @@ TABLES: Final[dict[str, Numbers]] = {
     "program frame": PROGRAM_FRAMES,
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "speech": SPEECH,
+    "datagram": DATAGRAMS,
     "attributes": ATTRIBUTES,
 }
 
@@ -107,7 +107,7 @@ BLOCKS: Final[dict[str, dict[str, Block]]] = {
         "led": (range(64, 80),),
         "access": (range(80, 96),),
     },
-    "speech": {
+    "datagram": {
         "flow": (range(1, 32),),
         "channel": (range(32, 48),),
         "agreed": (range(48, 64),),

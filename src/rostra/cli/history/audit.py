@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROMISES: Final = (
     "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, "
-    "smooth-join, why, same-view, every-change, one-living"
+    "smooth-join, why, same-view, every-change, one-living, total-order, all-or-none"
 )
 
 LEAST_KNOWN_SHOWN: Final = 5

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.errors import BadInput
+from rostra.history.audits.all_or_none import all_or_none
 from rostra.history.audits.both_sides_told import both_sides_told
 from rostra.history.audits.coverage import COVERAGE, coverage
 from rostra.history.audits.every_change import every_change
@@ -34,6 +35,7 @@ from rostra.history.audits.per_source_order import per_source_order
 from rostra.history.audits.same_view import same_view
 from rostra.history.audits.smooth_join import smooth_join
 from rostra.history.audits.stable_truth import stable_truth
+from rostra.history.audits.total_order import total_order
 from rostra.history.audits.watch_complete import watch_complete
 from rostra.history.audits.why import why
 from rostra.history.schemas import NEW_NAMES
@@ -119,6 +121,19 @@ PROMISES: Final[Mapping[str, Promise]] = {
             one_living,
             "no view of an agreed group had a fence",
             bound=True,
+        ),
+        Promise(
+            "total-order",
+            'in a group with delivery="atomic", a position stands for one message at every member, and none'
+            " is left out",
+            total_order,
+            'no group with delivery="atomic" had a view',
+        ),
+        Promise(
+            "all-or-none",
+            "what one member of such a group was given, all were given that went on with it",
+            all_or_none,
+            'no group with delivery="atomic" went on from one view to the next',
         ),
     )
 }

@@ -81,6 +81,7 @@ from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
 from rostra.protocols.agreed.ended import end_group
 from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked
+from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember, AgreedView
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
@@ -88,7 +89,6 @@ from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.sheets import member_sheet
-from rostra.protocols.agreed.speech import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.stays import (
     HostAsked,
     HostGroup,

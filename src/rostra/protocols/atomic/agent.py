@@ -28,10 +28,11 @@ from rostra.protocols.atomic.messages import (
     CarriedFrame,
     StationId,
     ViewKey,
-    decode_speech,
-    encode_speech,
+    decode_hub,
+    encode_hub,
 )
 from rostra.protocols.atomic.state import AgreedNow
+from rostra.protocols.atomic.station import LEFT
 from rostra.protocols.fifo.events import Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
@@ -81,7 +82,7 @@ class OrderAgent(Service):
                     station.ticked(now, out)
                     self._after(now, station, out)
             case Received(sender, CarriedFrame() as carried):
-                message = decode_speech(carried.body)
+                message = decode_hub(carried.body)
                 if sender != self._lan or carried.to != self.host:
                     out.append(Ignored("CarriedFrame", "not for us"))
                 elif message is None:
@@ -118,7 +119,7 @@ class OrderAgent(Service):
         if known is None or not known.kind.is_ordered:
             if station is not None:
                 for me in sorted(station.gallery.members):
-                    station.gone(me, "it left the group", out)
+                    station.gone(me, LEFT, out)
                 station.closed(out)
                 del self.stations[group]
             return
@@ -130,7 +131,7 @@ class OrderAgent(Service):
             if me in known.members:
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
-                station.gone(me, "it left the group", out)
+                station.gone(me, LEFT, out)
         for me, slow in sorted(inside.items()):
             station.gallery.enter(me, slow)
         if self.stations.get(group) is station:
@@ -167,7 +168,7 @@ class OrderAgent(Service):
             return Transmit(effect.to, effect.group, cast(Any, effect.message))
         if not self._agreed.up:
             return Ignored(type(effect.message).__name__, "our server is out of sight")
-        body = encode_speech(effect.message)
+        body = encode_hub(effect.message)
         return Send(self._lan, CarriedFrame(self.host, effect.to, effect.group, body))
 
 

@@ -4,11 +4,11 @@ programs ── OrderSubmitted ──▶ OrderAgent ── DeliverAll, Deliver �
 data channel ── FramesHeard ──▶ OrderAgent ── Transmit ──▶ data channel
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-from rostra.core.effects import Effect, Event, Observation
+from rostra.core.effects import Effect, Event, Observation, Recallable, RecallNote
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.atomic.messages import HubMessage, HubSpeech
+from rostra.protocols.atomic.messages import AnyHubMessage, HubMessage, ViewKey
 from rostra.protocols.fifo.events import Heard, Item
 from rostra.protocols.flow.messages import DataMessage
 
@@ -16,6 +16,7 @@ from rostra.protocols.flow.messages import DataMessage
 class OrderSubmitted(Event, frozen=True, gc=False):
     """A member submits messages: `count` payloads in one block."""
 
+    recalls: ClassVar = True
     endpoint: Endpoint
     group: Group
     count: int
@@ -26,9 +27,10 @@ class OrderSubmitted(Event, frozen=True, gc=False):
 class FramesHeard(Event, frozen=True, gc=False):
     """What stations of this group said in one datagram."""
 
+    recalls: ClassVar = True
     group: Group
     source: Domain
-    messages: tuple[HubSpeech, ...]
+    messages: tuple[AnyHubMessage, ...]
 
 
 def heard(group: Group, source: Domain, messages: tuple[Any, ...]) -> Heard | FramesHeard:
@@ -53,13 +55,59 @@ class HubPost(Effect, frozen=True, gc=False):
 
     to: Domain
     group: Group
-    message: HubSpeech
+    message: AnyHubMessage
 
 
 class OrderFlushed(Observation, frozen=True):
     """This station orders from now on: with which view it began, at which position, and how many follow."""
 
     group: Group
-    view: int
+    view: ViewKey
     position: int
     stations: int
+
+
+class ViewPlaced(Observation, frozen=True):
+    """A view was given to the members of this host, at this position of the order."""
+
+    group: Group
+    view: ViewKey
+    position: int
+    orderer: Domain | None  # None: the next one is not known yet
+    stable: str
+    fence: int | None = None
+
+
+class OrderLeft(Recallable, frozen=True):
+    """A member of this host is out. Its messages up to number `placed` have their places, those from
+    `reject_from` to `handed` will be delivered by no member, and those between may be."""
+
+    group: Group
+    member: Endpoint
+    why: str
+    by_itself: bool
+    placed: int
+    reject_from: int
+    handed: int
+
+    @property
+    def rejected(self) -> int:
+        return max(0, self.handed - self.reject_from + 1)
+
+    @property
+    def in_doubt(self) -> int:
+        return max(0, min(self.handed, self.reject_from - 1) - self.placed)
+
+    def recalled(self) -> RecallNote | None:
+        if self.by_itself and not self.rejected and not self.in_doubt:
+            return None
+        lost = [
+            f"{count} of its messages {what}"
+            for count, what in (
+                (self.rejected, "were rejected: no member delivers them"),
+                (self.in_doubt, "are in doubt: other members may deliver them"),
+            )
+            if count
+        ]
+        text = f"{'let it leave' if self.by_itself else 'put it out of'} {self.group}: {self.why}"
+        return RecallNote("excluded", self.group, (self.member,), "; ".join([text, *lost]))

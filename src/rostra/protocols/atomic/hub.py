@@ -31,6 +31,7 @@ from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import is_enough, is_prefix, longest_log, majority_has, shown_view
 from rostra.protocols.atomic.messages import (
     CHAIN_MAX,
+    AnyHubMessage,
     Chain,
     HubAsk,
     HubData,
@@ -40,7 +41,6 @@ from rostra.protocols.atomic.messages import (
     HubOut,
     HubPulse,
     HubReport,
-    HubSpeech,
     HubStart,
     MarkEntry,
     RunEntry,
@@ -74,7 +74,7 @@ class Station:
     def __init__(self, group: Group, me: StationId, stable: str, datagram_bytes: int) -> None:
         self.group = group
         self.me = me
-        self.gallery = Gallery(group)
+        self.gallery = Gallery(group, stable)
         self.agreed: AgreedNow | None = None
         self.stage: Stage = StationIdle()
         self.chain: Chain = ()
@@ -388,7 +388,7 @@ class Station:
             if id != self.me and each.epoch is not None:
                 self._start_peer(id, each.view, self._out.number_at(each.next), each.next, out, send=False)
         self._linked = {id: each for id, each in reports if each.epoch is None and id != self.me}
-        out.append(OrderFlushed(self.group, self.agreed.key.number, mark, len(stations)))
+        out.append(OrderFlushed(self.group, self.agreed.key, mark, len(stations)))
         self._mark(out)
         self._queue.extend(self._unplaced.values())
         for peer in self._peers.values():
@@ -543,7 +543,7 @@ class Station:
 
     # From other stations
 
-    def heard(self, now: Instant, source: Domain, message: HubSpeech, out: list[Effect]) -> None:
+    def heard(self, now: Instant, source: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
         what = type(message).__name__
         if source == self.me.host:
             out.append(Ignored(what, "from ourselves"))
@@ -692,7 +692,7 @@ class Station:
             return
         for entry in self.log.due(self.accept):
             if isinstance(entry, MarkEntry):
-                gallery.give_view(entry.view, out)
+                gallery.give_view(entry.view, entry.position, self.orderer, out)
             else:
                 gallery.give_run(entry.sender, entry.run, entry.position, out)
             self.log.given = entry.end
@@ -796,5 +796,5 @@ class Station:
         if self._is_timed:
             out.append(CancelTimer(self._timer))
 
-    def _post(self, to: Domain, message: HubSpeech, out: list[Effect]) -> None:
+    def _post(self, to: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
         out.append(HubPost(to, self.group, message))

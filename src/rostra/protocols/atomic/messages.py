@@ -23,7 +23,7 @@ from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_of
 from rostra.protocols.agreed.requests import MemberView
-from rostra.protocols.flow.checks import check_speech
+from rostra.protocols.flow.checks import check_data_message
 from rostra.protocols.flow.messages import Data, Nak, Run
 from rostra.protocols.flow.runs import is_sound
 
@@ -234,20 +234,20 @@ class HubFetch(HubMessage, frozen=True, tag=72):
     position: Natural
 
 
-HubSpeech = HubData | HubNak | HubPulse | HubHave | HubReport | HubAsk | HubStart | HubOut | HubFetch
+AnyHubMessage = HubData | HubNak | HubPulse | HubHave | HubReport | HubAsk | HubStart | HubOut | HubFetch
 
 
-_NAMES: Final = {kind: check_of(kind) for kind in get_args(HubSpeech)}
+_NAMES: Final = {kind: check_of(kind) for kind in get_args(AnyHubMessage)}
 _ENTRY_NAMES: Final = {kind: check_of(kind) for kind in get_args(Entry)}
 
 
-def check_hub(message: HubSpeech) -> Run | None:
+def check_hub(message: AnyHubMessage) -> Run | None:
     """Raise `BadInput` unless a station may be given this. Returns the run in it, if that is whole."""
     _NAMES[type(message)](message)
     if type(message) is HubData:
-        return check_speech(message.data)
+        return check_data_message(message.data)
     if type(message) is HubNak:
-        return check_speech(message.nak)
+        return check_data_message(message.nak)
     return None
 
 
@@ -268,16 +268,16 @@ class CarriedFrame(OrderMessage, frozen=True, tag=256):
     body: Annotated[bytes, Meta(max_length=1 << 17)]
 
 
-_speech_decoder: Final[msgpack.Decoder[HubSpeech]] = msgpack.Decoder(HubSpeech)
+_hub_decoder: Final[msgpack.Decoder[AnyHubMessage]] = msgpack.Decoder(AnyHubMessage)
 
 
-def encode_speech(message: HubSpeech) -> bytes:
+def encode_hub(message: AnyHubMessage) -> bytes:
     return _encode(message)
 
 
-def decode_speech(body: bytes) -> HubSpeech | None:
+def decode_hub(body: bytes) -> AnyHubMessage | None:
     try:
-        message = _speech_decoder.decode(body)
+        message = _hub_decoder.decode(body)
         run = check_hub(message)
     except (BadInput, *UNDECODABLE):
         return None

@@ -20,12 +20,14 @@ from rostra.groups.attributes import Slow
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import MemberBlocked
 from rostra.protocols.atomic.config import BACKLOG_BYTES, WINDOW_BYTES, WINDOW_MESSAGES
-from rostra.protocols.atomic.events import DeliverAll, OrderSubmitted
-from rostra.protocols.atomic.messages import ShownView
+from rostra.protocols.atomic.events import DeliverAll, OrderLeft, OrderSubmitted, ViewPlaced
+from rostra.protocols.atomic.messages import ShownView, StationId
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import is_sound
+
+LEFT: Final = "it left the group"
 
 ITEM_BYTES: Final = 64
 """What an item counts as that waits, beside its block."""
@@ -55,8 +57,9 @@ class GalleryMember:
 class Gallery:
     """All members of one host in one group."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, stable: str) -> None:
         self.group = group
+        self.stable = stable
         self.members: dict[Endpoint, GalleryMember] = {}
         self.view: ShownView | None = None  # the last that has its place
         self.blocked = ""  # why they are given nothing
@@ -88,9 +91,11 @@ class Gallery:
 
     def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:
         """It is no member any more; nobody will deliver messages of it from number `sent` on."""
-        if self.members.pop(me, None) is not None:
+        if (member := self.members.pop(me, None)) is not None:
             self._reading = None
             out.append(Deliver(me, self.group, OrderClosed(sent, cause)))
+            by_itself = cause == LEFT
+            out.append(OrderLeft(self.group, me, cause, by_itself, member.placed, sent, member.handed))
 
     # What it says
 
@@ -127,8 +132,10 @@ class Gallery:
                 number = 0 if self.view is None else self.view.number
                 out.append(Deliver(sender, self.group, OrderPlaced(run.first, run.count, position, number)))
 
-    def give_view(self, view: ShownView, out: list[Effect]) -> None:
+    def give_view(self, view: ShownView, position: int, orderer: StationId | None, out: list[Effect]) -> None:
         """To those who are in it; whole to those who have none yet, and if it cannot be made of the last."""
+        host = None if orderer is None else orderer.host
+        out.append(ViewPlaced(self.group, view.key, position, host, self.stable, view.fence))
         view = view if self.view is None else since(self.view, view)
         follows = self.view is not None and is_next(self.view, view)
         self.view = view

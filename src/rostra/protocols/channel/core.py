@@ -47,7 +47,7 @@ from rostra.protocols.channel.messages import (
     Unreadable,
 )
 from rostra.protocols.channel.reachability import TRY_S, ReachabilityTable
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
 
 LEAVING_S: Final = 1.5
@@ -68,7 +68,7 @@ class Codec(Protocol):
     """How datagrams look between two drivers."""
 
     def pack(
-        self, group: Group, source: Domain, to: Domain, messages: Iterable[Speech], key: bytes
+        self, group: Group, source: Domain, to: Domain, messages: Iterable[AnyDataMessage], key: bytes
     ) -> Iterator[Frame]: ...
 
     def word(self, group: Group, source: Domain, to: Domain, word: ChannelMessage, key: bytes) -> Frame: ...
@@ -102,7 +102,9 @@ class ChannelPort(Protocol):
     def receiving_hosts(self, node: Domain, group: Group) -> set[Domain]:
         """The hosts of our node's LAN that have members in the group, as it knows them; without itself."""
 
-    def deliver(self, node: Domain, group: Group, source: Domain, messages: tuple[Speech, ...]) -> None:
+    def deliver(
+        self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]
+    ) -> None:
         """To one of our nodes, after what is being done now."""
 
     def send(self, to: Place, frame: Frame) -> None: ...
@@ -138,7 +140,7 @@ class ChannelCore:
         self._port = port
         self._codec = codec
         self._places: dict[Domain, Place] = {}
-        self._queued: dict[tuple[tuple[Domain, ...], Domain, Group, Domain], list[Speech]] = {}
+        self._queued: dict[tuple[tuple[Domain, ...], Domain, Group, Domain], list[AnyDataMessage]] = {}
         self._listeners: dict[tuple[Domain, Group], tuple[int, list[Domain]]] = {}  # and in which turn
         # Hosts without members, and when each was last received from.
         self._leaving: dict[tuple[Domain, Group], dict[Domain, Instant]] = {}
@@ -230,7 +232,7 @@ class ChannelCore:
 
     # From the nodes
 
-    def cast(self, node: Domain, group: Group, message: Speech) -> None:
+    def cast(self, node: Domain, group: Group, message: AnyDataMessage) -> None:
         """To the whole LAN, in its mode."""
         port = self._port
         if node != port.agent:
@@ -255,14 +257,14 @@ class ChannelCore:
         else:  # the server knows where all of them are
             self._queue((lan,), node, group, LAN, message)
 
-    def transmit(self, node: Domain, to: Domain, group: Group, message: Speech) -> None:
+    def transmit(self, node: Domain, to: Domain, group: Group, message: AnyDataMessage) -> None:
         via = parent(node) if node == self._port.agent else to
         if self._port.is_here(via):
             self._take(via, Datagram(group, node, to, (message,)), None)
         else:
             self._queue((via,), node, group, to, message)
 
-    def broadcast(self, node: Domain, to: tuple[Domain, ...], group: Group, message: Speech) -> None:
+    def broadcast(self, node: Domain, to: tuple[Domain, ...], group: Group, message: AnyDataMessage) -> None:
         """To servers of other clusters: once to those that listen where we do, and to each of the others."""
         at_once = self.reached_at_once(node, to)
         if len(at_once) > 1:
@@ -280,7 +282,9 @@ class ChannelCore:
             return []
         return [lan for lan in others if self._wide_groups.get(lan) == where and not self._port.is_here(lan)]
 
-    def _spread(self, server: Domain, source: Domain, group: Group, messages: Iterable[Speech]) -> None:
+    def _spread(
+        self, server: Domain, source: Domain, group: Group, messages: Iterable[AnyDataMessage]
+    ) -> None:
         """From here to every host of the LAN that has members, but the sender's."""
         by_multicast, each = self._ways(server, group, source)
         for message in messages:
@@ -300,7 +304,7 @@ class ChannelCore:
         return True, tuple(deaf)
 
     def _queue(
-        self, via: tuple[Domain, ...], source: Domain, group: Group, to: Domain, message: Speech
+        self, via: tuple[Domain, ...], source: Domain, group: Group, to: Domain, message: AnyDataMessage
     ) -> None:
         if not self._queued:
             self._port.flush_at_end_of_turn()

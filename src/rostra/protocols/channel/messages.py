@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from rostra.names import Domain, Group
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.messages import AnyDataMessage
 
 MESSAGES_MAX: Final = 1024
 """Messages in one datagram, however short."""
@@ -70,7 +70,7 @@ class Datagram(Struct, frozen=True, array_like=True):
     group: Group
     source: Domain
     to: Domain
-    messages: Annotated[tuple[Speech, ...], Meta(max_length=MESSAGES_MAX)]
+    messages: Annotated[tuple[AnyDataMessage, ...], Meta(max_length=MESSAGES_MAX)]
     word: ChannelMessage | None = None
 
 

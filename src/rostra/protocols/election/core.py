@@ -1,4 +1,4 @@
-"""One replica of a server, at its seat: at most one leads, by a majority, and in terms that only grow.
+"""One replica of a server: at most one leads, by a majority, and in terms that only grow.
 
                       the leader's link is down, or it announces that it leads no more
           ┌────────────────────────────────────────────────────────────────────────┐
@@ -15,20 +15,20 @@
           └── Resign: too few linked · stood still · a ─── Leading
               later term
 
-A seat with fewer than a majority of the seats linked, itself included, only waits. With a single seat, the
-first step leads from `Begun` straight to Leading.
+A replica with fewer than a majority of the replicas linked, itself included, only waits. With a single
+replica, the first step leads from `Begun` straight to Leading.
 
-**Votes** (C-160). A seat has one vote in each term and its `Ballot` is on disk before the vote leaves, so two
-seats never lead in one term.
+**Votes** (C-160). A replica has one vote in each term and its `Ballot` is on disk before the vote leaves, so
+two replicas never lead in one term.
 
-**Terms** (C-161) grow: a candidate takes one above all terms it has seen, and a seat whose ballot is of a
+**Terms** (C-161) grow: a candidate takes one above all terms it has seen, and a replica whose ballot is of a
 later term neither follows nor acknowledges an older leader. It says so, and the old leader resigns. Terms
 begin with the wall clock, so a term more than a day ahead of it is ignored: otherwise no later one could be
 elected. A domain whose clocks were all ahead, and are right now, continues from its own terms.
 
-**Pre-vote** comes first, and changes no state elsewhere: a seat that is linked to a leader refuses. So a seat
-that only lost its own link to the leader causes no election. A request that came before we detected the same
-loss is remembered, and answered again when we do.
+**Pre-vote** comes first, and changes no state elsewhere: a replica that is linked to a leader refuses. So a
+replica that only lost its own link to the leader causes no election. A request that came before we detected
+the same loss is remembered, and answered again when we do.
 
 **Records** outlive a leader: the durable state of the domain's server, by key (`core/records.py`), opaque
 here. One number, the version, counts changes over all keys.
@@ -39,27 +39,27 @@ here. One number, the version, counts changes over all keys.
 
 Parts of everything are gathered in memory, so a follower that has version v on disk has every change up to v
 and, of what earlier leaders sent to few, nothing. A key that is not in the last part was removed. A change
-counts when a majority has it (`Committed`). No seat votes for one whose version is lower than its own, and
-any two majorities share a seat: so every later leader has what was committed. Versions of the leader of term
-t begin with ``t << 10``, and its first change changes nothing. Hence a larger version is of a later leader,
-or a later change of the same one, and what an older leader sent to few never looks newer. Until there is a
-first record, nothing is replicated.
+counts when a majority has it (`Committed`). No replica votes for one whose version is lower than its own, and
+any two majorities share a replica: so every later leader has what was committed. Versions of the leader of
+term t begin with ``t << 10``, and its first change changes nothing. Hence a larger version is of a later
+leader, or a later change of the same one, and what an older leader sent to few never looks newer. Until there
+is a first record, nothing is replicated.
 
 **A full disk** (`core/disk.py`). Votes are always stored: a ballot takes the place of the one before. Records
-are taken into memory, sent and followed as ever, and acknowledged only when they are on disk; all that a seat
-has not stored it stores at once, when there is room. Seats report whether they can store. A leader goes on as
-long as a majority can, itself included or not: if it crashes, that majority has what counts. Otherwise its
-server is told that nothing can be stored (`StorageChanged`), and refuses.
+are taken into memory, sent and followed as ever, and acknowledged only when they are on disk; all that a
+replica has not stored it stores at once, when there is room. Replicas report whether they can store. A leader
+goes on as long as a majority can, itself included or not: if it crashes, that majority has what counts.
+Otherwise its server is told that nothing can be stored (`StorageChanged`), and refuses.
 
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
 
-- Links report liveness; there are no heartbeats and no random timeouts. Seats stand one after another, in the
-  order of their ranks, those first that followed the last leader.
+- Links report liveness; there are no heartbeats and no random timeouts. Replicas stand one after another, in
+  the order of their ranks, those first that followed the last leader.
 - A leader without a majority of links resigns at once, and so does one that finds that it stalled.
 - There is no log: a follower that was away gets all records anew, which are few and small. Soft state belongs
-  to the user of `Share`, and a restarted seat has none.
-- A seat that is asked for its vote while it is linked to a leader refuses, whatever the term (it would not
+  to the user of `Share`, and a restarted replica has none.
+- A replica that is asked for its vote while it is linked to a leader refuses, whatever the term (it would not
   have granted the pre-vote either).
 """
 
@@ -112,6 +112,7 @@ from rostra.protocols.election.messages import (
     NOBODY,
     RECORDS_BYTES_MAX,
     SHARED_BYTES_MAX,
+    ElectionMessage,
     LeaderAnnounced,
     PreVoteGranted,
     PreVoteRefused,
@@ -120,7 +121,6 @@ from rostra.protocols.election.messages import (
     ReplicateAll,
     ReplicateRecord,
     RoomReported,
-    SeatMessage,
     Shared,
     VoteGranted,
     VoteRefused,
@@ -143,26 +143,26 @@ class Ballot(Struct, frozen=True):
     """What must survive a restart: the latest term we took part in, and whom we voted for in it."""
 
     term: int = 0
-    vote: str = NOBODY  # a seat; `NOBODY` if we follow a leader whom others elected
+    vote: str = NOBODY  # a replica; `NOBODY` if we follow a leader whom others elected
 
 
-SEAT: Final = ServiceName["SeatCore"]("election seat")
+VOTER: Final = ServiceName["ElectionCore"]("election replica")
 
 
-class SeatCore(Service):
+class ElectionCore(Service):
     """The replica at `me`. `floor` is a number that the terms of this life must not be below, such as the
-    seat's own incarnation: neighbours of the domain take a term for the incarnation of its server."""
+    replica's own incarnation: neighbours of the domain take a term for the incarnation of its server."""
 
-    name = SEAT
+    name = VOTER
     takes = (
-        *(*get_args(SeatMessage), Begun, Clock, StallDetected, Record, RoomChanged, Share),
+        *(*get_args(ElectionMessage), Begun, Clock, StallDetected, Record, RoomChanged, Share),
         *(Inspect, LinkUp, LinkDown),
     )
 
     def __init__(
         self,
         me: Domain,
-        seats: tuple[Domain, ...],
+        voters: tuple[Domain, ...],
         *,
         floor: int,
         ballot: Ballot,
@@ -170,13 +170,13 @@ class SeatCore(Service):
         scope: Domain,
         config: ElectionConfig | None = None,
     ) -> None:
-        assert me in seats, f"{me} is not one of {seats}"
+        assert me in voters, f"{me} is not one of {voters}"
         self.me = me
-        self.seats = tuple(sorted(seats))
+        self.voters = tuple(sorted(voters))
         self.scope = scope
         self.records = records
         self.ballot = ballot
-        self.up: set[Domain] = set()  # other seats
+        self.up: set[Domain] = set()  # other replicas
         self.state: Following | PreCandidate | Candidate | Leading = Following(None)
         self.highest = ballot.term  # of all terms that a replica stood for, as far as we know
         self.waiting = False  # for STAND
@@ -186,15 +186,15 @@ class SeatCore(Service):
         self.committed = 0  # while we lead: reported to the driver
         self.no_room = ""  # on our disk: why
         self.stored = records.version  # on our disk; below our version if there was no room
-        self.full: frozenset[Domain] = frozenset()  # seats that are linked and cannot store
+        self.full: frozenset[Domain] = frozenset()  # replicas that are linked and cannot store
         self._sent = 0  # while we lead: the version up to which followers were sent our changes
         self._missed = False  # a change was not stored
         self._free = FREE_BYTES  # room that the driver keeps
         self._storable = True  # while we lead: as last reported
-        self._rank = self.seats.index(me)
+        self._rank = self.voters.index(me)
         self._tried = False  # to be elected, and in vain, since we lost the last leader
         self._behind = ballot.term > 0  # there is or was a leader, of which we know nothing in this life
-        self._majority = len(self.seats) // 2 + 1
+        self._majority = len(self.voters) // 2 + 1
         self._floor = floor
         self._clock_ms = floor
         self._config = config if config is not None else ElectionConfig()
@@ -229,8 +229,8 @@ class SeatCore(Service):
                 else:
                     self._ignore(message, "sender is not connected")
             case LinkUp(peer):
-                if peer not in self.seats or peer == self.me:
-                    self._ignore(event, "not a seat")
+                if peer not in self.voters or peer == self.me:
+                    self._ignore(event, "not a replica")
                 elif peer in self.up:
                     self._ignore(event, "already up")
                 else:
@@ -252,7 +252,7 @@ class SeatCore(Service):
                 self._store_all()
                 self._report_storage()
             case Begun():
-                if len(self.seats) == 1:
+                if len(self.voters) == 1:
                     self._ask_pre_votes()
                 else:
                     self._wait(self._config.stand_s(self._place))
@@ -267,7 +267,7 @@ class SeatCore(Service):
             case Asked(_, token, request):
                 self._asked(token, request)
             case _:
-                self._ignore(event, "not expected by a seat")
+                self._ignore(event, "not expected by a replica")
         return effects
 
     def _received(self, sender: Domain, message: object) -> None:
@@ -316,10 +316,10 @@ class SeatCore(Service):
                 self._commit()
             case _, Shared() | ReplicateAll() | ReplicateRecord():
                 self._ignore(message, "not from our leader")
-            case _, SeatMessage():
+            case _, ElectionMessage():
                 self._ignore(message, "late answer")
             case _:
-                self._ignore(message, "not a message for a seat")
+                self._ignore(message, "not a message for a replica")
 
     # Who is there
 
@@ -468,7 +468,7 @@ class SeatCore(Service):
             self._ignore(event, "does not lead")
         elif late_s <= self._config.doubt_after_s:
             self._ignore(event, "too short to matter")
-        elif len(self.seats) == 1:
+        elif len(self.voters) == 1:
             self._ignore(event, "nobody else can lead")
         else:
             self._resign("stood still")
@@ -503,7 +503,7 @@ class SeatCore(Service):
             case Leading() if to is None or to in self.up:
                 self._send_all(self._linked() if to is None else (to,), Shared(data))
             case Leading():
-                self._ignore(event, "that seat is down")
+                self._ignore(event, "that replica is down")
             case Following(leader) if leader is not None:
                 self._send(leader, Shared(data))
             case _:
@@ -598,7 +598,7 @@ class SeatCore(Service):
         able = len(self.up - self.full) + (not self.no_room)
         if self._storable != self._is_majority(able):
             self._storable = not self._storable
-            lacking = f"only {able} of {len(self.seats)} replicas of {self.scope} have room on their disks"
+            lacking = f"only {able} of {len(self.voters)} replicas of {self.scope} have room on their disks"
             self._effects.append(StorageChanged("" if self._storable else lacking))
 
     def _commit(self) -> None:
@@ -614,7 +614,7 @@ class SeatCore(Service):
             self._effects.append(Answer(token, Inspected(self._document())))
         elif self.leader == self.me:
             refusal = NotAllowed(
-                f"this is the seat of the leader of {self.scope}, not its server",
+                f"this is the replica of the leader of {self.scope}, not its server",
                 fix=f"ask the server of {self.scope}",
             )
             self._effects.append(Answer(token, denied(refusal)))
@@ -626,7 +626,7 @@ class SeatCore(Service):
             self._effects.append(Answer(token, denied(refusal)))
 
     def _document(self) -> bytes:
-        """Everything that is known here, for people."""
+        """Everything that is known here, for people. Its keys stay as recordings have them."""
         return msgspec.json.encode(
             {
                 "server": "seat",
@@ -636,7 +636,7 @@ class SeatCore(Service):
                 "leader": self.leader or NOBODY,
                 "term": self.ballot.term,
                 "seats": {
-                    seat: "up" if seat == self.me or seat in self.up else "down" for seat in self.seats
+                    voter: "up" if voter == self.me or voter in self.up else "down" for voter in self.voters
                 },
                 "records": {"version": self.version, "keys": [each.key for each in self.records.under("")]},
             }
@@ -657,9 +657,9 @@ class SeatCore(Service):
 
     @property
     def _place(self) -> int:
-        """Our place in the order of standing. A seat without the last leader's state lets those
+        """Our place in the order of standing. A replica without the last leader's state lets those
         that have it go first: a takeover by one of them loses nothing. So does one that cannot store."""
-        return self._rank + len(self.seats) if self._behind or self.no_room else self._rank
+        return self._rank + len(self.voters) if self._behind or self.no_room else self._rank
 
     def _wait(self, after_s: float) -> None:
         """Until STAND, if a majority could elect us then."""
@@ -674,10 +674,10 @@ class SeatCore(Service):
             self.waiting = False
             self._effects.append(CancelTimer(STAND))
 
-    def _send(self, to: Domain, message: SeatMessage) -> None:
+    def _send(self, to: Domain, message: ElectionMessage) -> None:
         self._effects.append(Send(to, message))
 
-    def _send_all(self, peers: Iterable[Domain], message: SeatMessage) -> None:
+    def _send_all(self, peers: Iterable[Domain], message: ElectionMessage) -> None:
         self._effects += [Send(peer, message) for peer in peers]
 
     def _ignore(self, what: object, why: str) -> None:

@@ -1,8 +1,8 @@
-"""Events that a driver gives to a seat, and the effects it returns besides those of every core.
+"""Events that a driver gives to a replica, and the effects it returns besides those of every core.
 
-    driver ── Begun, Clock, StallDetected, RoomChanged, Share, Record ──▶ seat
+    driver ── Begun, Clock, StallDetected, RoomChanged, Share, Record ──▶ replica
     driver ◀── Lead, Resign, Follow, FollowerLinked, StateReceived, Committed, StorageChanged,
-              TermRefused ── seat
+              TermRefused ── replica
 
 `Lead` and `Resign` alternate. Between them the driver runs the server of the domain; in the order of effects,
 nothing of it leaves before the one or after the other.
@@ -16,12 +16,12 @@ from rostra.names import Domain
 
 
 class Begun(Event, frozen=True):
-    """This seat's life began. The first event, and once."""
+    """This replica's life began. The first event, and once."""
 
 
 class Clock(Event, frozen=True):
     """What time it is, in milliseconds since 1970: terms come from clocks, and are compared with ours. To be
-    given from time to time; before the first, it is the time at which the seat's life began."""
+    given from time to time; before the first, it is the time at which the replica's life began."""
 
     at_ms: int
 
@@ -36,10 +36,10 @@ class StallDetected(Event, frozen=True):
 
 
 class Share(Event, frozen=True):
-    """Say this to the other seats if we lead, and to the leader if we do not. At most `SHARED_BYTES_MAX`."""
+    """Send this to the other replicas if we lead, and else to the leader. At most `SHARED_BYTES_MAX`."""
 
     data: bytes
-    to: Domain | None = None  # if we lead: only to this seat
+    to: Domain | None = None  # if we lead: only to this replica
 
 
 class Record(Event, frozen=True):
@@ -65,27 +65,27 @@ class Resign(Effect, frozen=True):
 
 
 class Follow(Observation, frozen=True):
-    """Another seat leads."""
+    """Another replica leads."""
 
     leader: Domain
     term: int
 
 
 class FollowerLinked(Effect, frozen=True):
-    """We lead, and this seat has just begun to follow: it needs the whole state."""
+    """We lead, and this replica has just begun to follow: it needs the whole state."""
 
     peer: Domain
 
 
 class StateReceived(Effect, frozen=True):
-    """State that a seat shared: our leader if we follow, any seat if we lead."""
+    """State that a replica shared: our leader if we follow, any replica if we lead."""
 
     sender: Domain
     data: bytes
 
 
 class TermRefused(Observation, frozen=True):
-    """A seat spoke of a term so far ahead of our clock that it cannot be true. It was not believed."""
+    """A replica spoke of a term so far ahead of our clock that it cannot be true. It was not believed."""
 
     sender: Domain
     ahead_ms: int

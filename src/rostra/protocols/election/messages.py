@@ -1,11 +1,11 @@
-"""Messages between the replicas of one server, from seat to seat.
+"""Messages between the replicas of one server.
 
-    seat ── PreVoteRequest ──▶ seats ── PreVoteGranted | PreVoteRefused ──▶      would you vote for me?
-    seat ── VoteRequest ─────▶ seats ── VoteGranted | VoteRefused ────────▶      the vote itself
-    leader ── LeaderAnnounced, ReplicateAll ──▶ seats ── RecordReplicated ──▶ leader
-    leader ── ReplicateRecord ────────────────▶ seats ── RecordReplicated ──▶ leader
-    seat ── RoomReported ──▶ seats                                               my disk is full, or not
-    leader ◀── Shared ──▶ seats                                                  state of their servers
+    replica ── PreVoteRequest ──▶ replicas ── PreVoteGranted | PreVoteRefused ──▶    would you vote for me?
+    replica ── VoteRequest ─────▶ replicas ── VoteGranted | VoteRefused ────────▶    the vote itself
+    leader ── LeaderAnnounced, ReplicateAll ──▶ replicas ── RecordReplicated ──▶ leader
+    leader ── ReplicateRecord ────────────────▶ replicas ── RecordReplicated ──▶ leader
+    replica ── RoomReported ──▶ replicas                                             my disk is full, or not
+    leader ◀── Shared ──▶ replicas                                                   state of their servers
 
 Links carry each of them once and in order, so none needs an id.
 """
@@ -19,7 +19,7 @@ from rostra.core.records import KeyedRecord, RecordSet
 from rostra.names.checks import Natural, check_path_if_any
 
 SHARED_BYTES_MAX: Final = 1 << 20
-"""What one `Shared` carries at most. Raising it: heartbeats between seats wait longer behind one."""
+"""What one `Shared` carries at most. Raising it: heartbeats between replicas wait longer behind one."""
 
 PART_BYTES: Final = 256 << 10
 """What one `ReplicateAll` carries, unless a single record is larger."""
@@ -28,14 +28,14 @@ RECORDS_BYTES_MAX: Final = 64 << 20
 """Of all records that a leader sends to a new follower, which holds them in memory until it has all."""
 
 NOBODY: Final = ""
-"""In the place of a seat."""
+"""In the place of a replica."""
 
 
-class SeatMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+class ElectionMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     """Message numbers live in `rostra.wire.numbers`."""
 
 
-class PreVoteRequest(SeatMessage, frozen=True, tag=64):
+class PreVoteRequest(ElectionMessage, frozen=True, tag=64):
     """Would you vote for me in this term? My records have this version. The answer binds no one."""
 
     term: Natural
@@ -43,63 +43,63 @@ class PreVoteRequest(SeatMessage, frozen=True, tag=64):
     behind: bool = False  # I did not follow the last leader: let those first who did
 
 
-class PreVoteGranted(SeatMessage, frozen=True, tag=65):
+class PreVoteGranted(ElectionMessage, frozen=True, tag=65):
     """I would vote for you."""
 
     term: Natural  # of the request
 
 
-class PreVoteRefused(SeatMessage, frozen=True, tag=66):
+class PreVoteRefused(ElectionMessage, frozen=True, tag=66):
     """I would not vote for you. From one that led until now, unasked: it leads no more."""
 
-    term: Natural  # the highest that this seat knows of
-    leader: Annotated[str, check_path_if_any]  # the seat that leads as far as this one knows; or `NOBODY`
+    term: Natural  # the highest that this replica knows of
+    leader: Annotated[str, check_path_if_any]  # the replica that leads as far as this one knows; or `NOBODY`
 
 
-class VoteRequest(SeatMessage, frozen=True, tag=67):
+class VoteRequest(ElectionMessage, frozen=True, tag=67):
     term: Natural
     version: Natural
 
 
-class VoteGranted(SeatMessage, frozen=True, tag=68):
+class VoteGranted(ElectionMessage, frozen=True, tag=68):
     """My only vote of this term is yours, and on my disk."""
 
     term: Natural
 
 
-class VoteRefused(SeatMessage, frozen=True, tag=69):
+class VoteRefused(ElectionMessage, frozen=True, tag=69):
     """My vote is not for you. To one that says it leads: your term is over here."""
 
-    term: Natural  # the highest that this seat knows of
+    term: Natural  # the highest that this replica knows of
 
 
-class LeaderAnnounced(SeatMessage, frozen=True, tag=70):
+class LeaderAnnounced(ElectionMessage, frozen=True, tag=70):
     """I lead in this term: a majority voted for me."""
 
     term: Natural
 
 
-class Shared(SeatMessage, frozen=True, tag=71):
+class Shared(ElectionMessage, frozen=True, tag=71):
     """Between a leader and its backups; what it means is their business."""
 
     data: Annotated[bytes, Meta(max_length=SHARED_BYTES_MAX)]
 
 
-class ReplicateRecord(SeatMessage, frozen=True, tag=72):
+class ReplicateRecord(ElectionMessage, frozen=True, tag=72):
     """Leader to followers, which have everything before it: the next change."""
 
     term: Natural
     record: KeyedRecord
 
 
-class RecordReplicated(SeatMessage, frozen=True, tag=73):
+class RecordReplicated(ElectionMessage, frozen=True, tag=73):
     """Everything up to that version is on my disk."""
 
     term: Natural
     version: Natural
 
 
-class ReplicateAll(SeatMessage, frozen=True, tag=74):
+class ReplicateAll(ElectionMessage, frozen=True, tag=74):
     """Leader to a new follower: a part of all records at one version. With the last part, keep exactly these
     and nothing else; before, change nothing."""
 
@@ -110,8 +110,8 @@ class ReplicateAll(SeatMessage, frozen=True, tag=74):
     is_last: bool = True
 
 
-class RoomReported(SeatMessage, frozen=True, tag=75):
-    """Can I store records? Not said by a seat that always could."""
+class RoomReported(ElectionMessage, frozen=True, tag=75):
+    """Can I store records? Not said by a replica that always could."""
 
     can_store: bool
 

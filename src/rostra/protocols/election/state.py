@@ -1,4 +1,4 @@
-"""Where a seat stands, and the values that each state carries."""
+"""Where a replica stands, and the values that each state carries."""
 
 from msgspec import Struct
 
@@ -6,9 +6,9 @@ from rostra.names import Domain
 
 
 class Following(Struct, frozen=True):
-    """Another seat leads, or none that we are linked with."""
+    """Another replica leads, or none that we are linked with."""
 
-    leader: Domain | None  # a seat whose link is up
+    leader: Domain | None  # a replica whose link is up
 
 
 class PreCandidate(Struct, frozen=True):

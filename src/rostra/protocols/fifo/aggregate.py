@@ -50,12 +50,12 @@ from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, RANGES_MAX, Parts, questions
 from rostra.protocols.flow.messages import (
+    AnyDataMessage,
     Data,
     Heartbeat,
     Nak,
     Pulse,
     Run,
-    Speech,
     StartSubmit,
     Stream,
     SubmitReply,
@@ -158,7 +158,7 @@ class Aggregate:
 
     # From submitters
 
-    def concerns(self, message: Speech) -> bool:
+    def concerns(self, message: AnyDataMessage) -> bool:
         """Is this a message of a submitter?"""
         match message:
             case StartSubmit():
@@ -175,7 +175,7 @@ class Aggregate:
         waits = origin is not None and origin.inbound.waits_for(number, self.config.held_messages)
         return self.config.parts_bytes if waits else 0
 
-    def _heard(self, source: Domain, messages: Iterable[Speech]) -> None:
+    def _heard(self, source: Domain, messages: Iterable[AnyDataMessage]) -> None:
         for message in messages:
             match message:
                 case Data(stream, run, high) if stream in self.origins and host_of(stream) == source:

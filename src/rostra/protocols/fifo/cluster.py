@@ -62,12 +62,12 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fec import ParityMaker, ParityReader
 from rostra.protocols.flow.fragments import Fragments, pieces
 from rostra.protocols.flow.messages import (
+    AnyDataMessage,
     Data,
     Heartbeat,
     Nak,
     Numbered,
     Parity,
-    Speech,
     StartSubmit,
     Stream,
 )
@@ -201,7 +201,12 @@ class ClusterCore(Service):
                 self._connect(now, self.server.incarnation, out)
 
     def _heard(
-        self, now: Instant, group: Group, source: Domain, messages: Iterable[Speech], out: list[Effect]
+        self,
+        now: Instant,
+        group: Group,
+        source: Domain,
+        messages: Iterable[AnyDataMessage],
+        out: list[Effect],
     ) -> None:
         delegate = self.groups.get(group)
         submitted = inside(self.lan, source) and (
@@ -387,8 +392,8 @@ class ClusterCore(Service):
     # Submitters
 
     def _submitted(
-        self, now: Instant, group: Group, source: Domain, messages: list[Speech], out: list[Effect]
-    ) -> list[Speech]:
+        self, now: Instant, group: Group, source: Domain, messages: list[AnyDataMessage], out: list[Effect]
+    ) -> list[AnyDataMessage]:
         """Messages of submitters go to the aggregate; the others are returned."""
         if self.backup:
             return messages
@@ -450,7 +455,7 @@ class ClusterCore(Service):
         if group not in self.groups and group not in self.aggregates:
             self._fragments.forget(group)
 
-    def _inside(self, now: Instant, speaker: DelegateCore | Aggregate, message: Speech) -> None:
+    def _inside(self, now: Instant, speaker: DelegateCore | Aggregate, message: AnyDataMessage) -> None:
         """Between a delegate and its aggregate messages are queued, so that they stay in order."""
         if isinstance(speaker, Aggregate):
             whole, _ = self._fragments.whole(now, speaker.group, (message,))
@@ -461,7 +466,9 @@ class ClusterCore(Service):
 
     # Forward error correction, on the way to other delegates
 
-    def _transmit(self, now: Instant, to: Domain, group: Group, message: Speech, out: list[Effect]) -> None:
+    def _transmit(
+        self, now: Instant, to: Domain, group: Group, message: AnyDataMessage, out: list[Effect]
+    ) -> None:
         if type(message) is not Data or inside(self.lan, to):
             out.append(Transmit(to, group, message))
             return
@@ -498,8 +505,8 @@ class ClusterCore(Service):
             out.append(SetTimer(timer(ANY, to, PACE), wait_s))
 
     def _paced_questions(
-        self, now: Instant, delegate: DelegateCore, source: Domain, messages: Iterable[Speech]
-    ) -> Iterable[Speech]:
+        self, now: Instant, delegate: DelegateCore, source: Domain, messages: Iterable[AnyDataMessage]
+    ) -> Iterable[AnyDataMessage]:
         """Tell the congestion control what was lost; drop requests for frames that are on their way."""
         pace = self._paces.get(source)
         if pace is None or (pace.rate is None and not any(type(message) is Nak for message in messages)):
@@ -514,11 +521,11 @@ class ClusterCore(Service):
         return [message for message in kept if message is not None]
 
     def _without_parity(
-        self, delegate: DelegateCore | None, source: Domain, messages: Iterable[Speech]
-    ) -> list[Speech]:
+        self, delegate: DelegateCore | None, source: Domain, messages: Iterable[AnyDataMessage]
+    ) -> list[AnyDataMessage]:
         """Rebuild lost frames of delegates that we know; take the data of others as it is."""
         knows = delegate is not None and delegate.peers.delegate(source) is not None
-        plain: list[Speech] = []
+        plain: list[AnyDataMessage] = []
         for message in messages:
             if isinstance(message, Numbered | Parity):
                 if delegate is not None and knows:

@@ -66,7 +66,7 @@ from rostra.protocols.fifo.submitter import Submitter
 from rostra.protocols.fifo.voice import delegate_host
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import Fragments, pieces
-from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Run, Speech, Stream
+from rostra.protocols.flow.messages import AnyDataMessage, Data, Heartbeat, Nak, Run, Stream
 from rostra.protocols.flow.recovery import Luck
 from rostra.protocols.flow.runs import is_sound
 from rostra.protocols.relaxed import requests as ns
@@ -301,7 +301,9 @@ class HostCore(Service):
         ]
         return [*found, *self.submitters.get(group, {}).values()]
 
-    def _heard_by_owners(self, now: Instant, group: Group, message: Speech, out: list[Effect]) -> None:
+    def _heard_by_owners(
+        self, now: Instant, group: Group, message: AnyDataMessage, out: list[Effect]
+    ) -> None:
         """What concerns the own stream of a member that shares its reception."""
         members = self.members.get(group, {})
         match message:
@@ -409,7 +411,11 @@ class HostCore(Service):
                 self.perform(now, member, member.ordered(now, order), out)
 
     def _inside(
-        self, now: Instant, speaker: MemberCore | Submitter | Reception, message: Speech, out: list[Effect]
+        self,
+        now: Instant,
+        speaker: MemberCore | Submitter | Reception,
+        message: AnyDataMessage,
+        out: list[Effect],
     ) -> None:
         """Members on the same host get it here, at the cost of one effect each."""
         if type(message) is Data and message.size:  # a repair, of which they may have the rest

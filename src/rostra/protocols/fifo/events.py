@@ -21,7 +21,7 @@ from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.fifo.messages import Channel, Mirror, MirrorAsked, Whereabouts
-from rostra.protocols.flow.messages import Run, Speech, Stream
+from rostra.protocols.flow.messages import AnyDataMessage, Run, Stream
 from rostra.protocols.relaxed.requests import Denied, Done
 
 # Events from programs
@@ -177,7 +177,7 @@ class Heard(Event, frozen=True):
 
     group: Group
     source: Domain
-    messages: tuple[Speech, ...]
+    messages: tuple[AnyDataMessage, ...]
 
 
 # Replicas of a cluster's server
@@ -371,7 +371,7 @@ class Cast(Effect, frozen=True, gc=False):
     Members on the same host have received it already."""
 
     group: Group
-    message: Speech
+    message: AnyDataMessage
 
 
 class Transmit(Effect, frozen=True, gc=False):
@@ -379,7 +379,7 @@ class Transmit(Effect, frozen=True, gc=False):
 
     to: Domain
     group: Group
-    message: Speech
+    message: AnyDataMessage
 
 
 class Broadcast(Effect, frozen=True, gc=False):
@@ -388,7 +388,7 @@ class Broadcast(Effect, frozen=True, gc=False):
 
     to: tuple[Domain, ...]
     group: Group
-    message: Speech
+    message: AnyDataMessage
 
 
 class Located(Effect, frozen=True):

@@ -53,7 +53,7 @@ from rostra.protocols.fifo.sending import Outbound
 from rostra.protocols.fifo.voice import StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
-from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Speech, Stream
+from rostra.protocols.flow.messages import AnyDataMessage, Data, Heartbeat, Nak, Stream
 from rostra.protocols.relaxed import requests as ns
 from rostra.protocols.relaxed.view import GroupView
 
@@ -178,7 +178,7 @@ class MemberCore:
                 self._carry_out(order)
         return effects
 
-    def hear(self, now: Instant, message: Speech) -> list[Effect]:
+    def hear(self, now: Instant, message: AnyDataMessage) -> list[Effect]:
         """One message of the data channel that concerns our own stream."""
         effects = self._begin(now)
         self._hear_own(message)
@@ -226,7 +226,7 @@ class MemberCore:
 
     # Our own stream
 
-    def _hear_own(self, message: Speech) -> None:
+    def _hear_own(self, message: AnyDataMessage) -> None:
         if type(message) is Data:
             if message.stream == self.me and message.repair:
                 self.sending.heard_repair(message)

@@ -51,6 +51,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 from rostra.protocols.flow.messages import (
+    AnyDataMessage,
     Below,
     Data,
     Epoch,
@@ -58,7 +59,6 @@ from rostra.protocols.flow.messages import (
     Nak,
     Poll,
     Polled,
-    Speech,
     Stream,
 )
 from rostra.protocols.flow.recovery import Luck
@@ -540,7 +540,7 @@ class Reception:
 
     # Data
 
-    def hear(self, source: Domain, message: Speech) -> None:
+    def hear(self, source: Domain, message: AnyDataMessage) -> None:
         """One message of the data channel."""
         if type(message) is Data:
             if self.role.receives and not self.voice.is_alone(message.stream):

@@ -35,7 +35,7 @@ from rostra.protocols.fifo.events import (
 from rostra.protocols.fifo.sending import Outbound
 from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.messages import Epoch, Heartbeat, Nak, Speech, StartSubmit, SubmitReply
+from rostra.protocols.flow.messages import AnyDataMessage, Epoch, Heartbeat, Nak, StartSubmit, SubmitReply
 
 
 class Asking(Struct, frozen=True):
@@ -66,7 +66,7 @@ class ToDelegate(StepContext):
 
     __slots__ = ()
 
-    def cast(self, message: Speech) -> None:
+    def cast(self, message: AnyDataMessage) -> None:
         self.transmit(self.lan, message)
 
 
@@ -142,7 +142,7 @@ class Submitter:
 
     # Handing over
 
-    def _hear(self, message: Speech) -> None:
+    def _hear(self, message: AnyDataMessage) -> None:
         match message:
             case Heartbeat(pulses):
                 for pulse in pulses:

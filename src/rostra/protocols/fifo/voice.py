@@ -9,7 +9,7 @@ from rostra.protocols.fifo.events import AskMembership, Broadcast, Cast, Deliver
 from rostra.protocols.fifo.messages import ADHOC, DELEGATE, Control, encode
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
-from rostra.protocols.flow.messages import Speech
+from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.flow.recovery import Luck
 from rostra.protocols.relaxed.requests import AnyRequest, Resolve, SendTo
 
@@ -60,13 +60,13 @@ class StepContext:
     def tell(self, item: Item) -> None:
         self.effects.append(Deliver(self.me, self.group, item))
 
-    def cast(self, message: Speech) -> None:
+    def cast(self, message: AnyDataMessage) -> None:
         self.effects.append(Cast(self.group, message))
 
-    def transmit(self, to: Domain, message: Speech) -> None:
+    def transmit(self, to: Domain, message: AnyDataMessage) -> None:
         self.effects.append(Transmit(to, self.group, message))
 
-    def broadcast(self, to: Sequence[Domain], message: Speech) -> None:
+    def broadcast(self, to: Sequence[Domain], message: AnyDataMessage) -> None:
         self.effects.append(Broadcast(tuple(to), self.group, message))
 
     def ask(self, request: AnyRequest) -> None:

@@ -9,15 +9,15 @@ from typing import Final, get_args
 from rostra.errors import BadInput
 from rostra.groups.attributes import NUMBER_MAX
 from rostra.names.checks import check_endpoint, check_of
-from rostra.protocols.flow.messages import Data, Nak, Numbered, Run, Speech, StartSubmit
+from rostra.protocols.flow.messages import AnyDataMessage, Data, Nak, Numbered, Run, StartSubmit
 
 PARTED_BYTES_MAX: Final = (16 << 20) + 4096
 """The largest message, with the envelope that an aggregate puts around it."""
 
-_NAMES: Final = {kind: check_of(kind) for kind in get_args(Speech)}
+_NAMES: Final = {kind: check_of(kind) for kind in get_args(AnyDataMessage)}
 
 
-def check_speech(message: Speech) -> Run | None:
+def check_data_message(message: AnyDataMessage) -> Run | None:
     """Raise `BadInput` unless a core may be given this message. Returns the run in it, if that is whole, so
     that the caller can check its block."""
     if type(message) is Data:

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct, field, msgpack
 
 from rostra.errors import UNDECODABLE
-from rostra.protocols.flow.checks import check_speech
+from rostra.protocols.flow.checks import check_data_message
 from rostra.protocols.flow.messages import Data, Numbered, Parity
 from rostra.protocols.flow.runs import is_sound
 
@@ -127,7 +127,7 @@ class ParityReader:
             frame = found[index][: lengths[index]]
             try:
                 data = _decoder.decode(frame)
-                run = check_speech(data)
+                run = check_data_message(data)
             except UNDECODABLE:
                 return []  # a parity that does not belong to these frames
             if run is not None and not is_sound(run):

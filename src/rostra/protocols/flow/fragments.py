@@ -20,7 +20,7 @@ from typing import Final
 from rostra.core.effects import Instant
 from rostra.names import Domain, Group
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.messages import Data, Nak, Range, Run, Speech, Stream
+from rostra.protocols.flow.messages import AnyDataMessage, Data, Nak, Range, Run, Stream
 from rostra.protocols.flow.recovery import Hole
 from rostra.protocols.flow.runs import cut, datagrams, is_sound, take
 from rostra.protocols.flow.streams import Store
@@ -220,10 +220,10 @@ class Fragments:
         return 0 if is_early and self._groups[group].bytes >= config.early_bytes_all else room
 
     def whole(
-        self, now: Instant, group: Group, messages: Iterable[Speech]
-    ) -> tuple[list[Speech], list[Data]]:
+        self, now: Instant, group: Group, messages: Iterable[AnyDataMessage]
+    ) -> tuple[list[AnyDataMessage], list[Data]]:
         """The complete messages, and the parts that no machine waits for."""
-        whole: list[Speech] = []
+        whole: list[AnyDataMessage] = []
         needless: list[Data] = []
         for message in messages:
             if type(message) is Data and message.size:
@@ -240,7 +240,7 @@ class Fragments:
         self._groups.pop(group, None)
 
 
-def pieces(message: Speech, bytes_max: int) -> Iterable[Speech]:
+def pieces(message: AnyDataMessage, bytes_max: int) -> Iterable[AnyDataMessage]:
     """A leaving message, as it fits datagrams."""
     if type(message) is Data and len(message.run.block) > bytes_max:
         return datagrams(message, bytes_max)

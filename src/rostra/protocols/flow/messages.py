@@ -198,7 +198,7 @@ class SubmitReply(DataMessage, frozen=True, tag=12):
     epoch: Epoch
 
 
-Speech = (
+AnyDataMessage = (
     Data
     | Nak
     | Below

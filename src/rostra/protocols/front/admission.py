@@ -9,7 +9,7 @@ joining would cost every join a round trip to the farthest cluster, and nearly a
 of this host that are still `entering` do not count: they have not chosen the kind either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rostra.errors import NotAllowed, NotAvailable, RostraError
@@ -23,6 +23,28 @@ from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 Hear = Callable[[Any], None]
 
 
+class EnteringPrograms(set[Endpoint]):
+    """Of one host, the programs that enter one group now. Hundreds may get the same list: what it shows is
+    worked out once."""
+
+    def __init__(self, those: Iterable[Endpoint] = ()) -> None:
+        super().__init__(those)
+        self._listed: tuple[Members, GroupKind | None] | None = None
+
+    def claimed_kind(self, members: Members) -> GroupKind | None:
+        """The strong kind of the group, if its list says so. Such a group has its own way in."""
+        if self._listed is None or self._listed[0] is not members:
+            kinds = (each.kind for each in members if each.kind is not None and each.kind.is_claimed)
+            self._listed = members, next(kinds, None)
+        return self._listed[1]
+
+    def entered(self, endpoint: Endpoint) -> None:
+        """Or was refused its join."""
+        self.discard(endpoint)
+        if not self:
+            self._listed = None
+
+
 class Admission:
     """One program that enters one group. `leave` takes back a join that was a mistake."""
 
@@ -30,7 +52,7 @@ class Admission:
         self,
         group: Group,
         me: Endpoint,
-        entering: set[Endpoint],
+        entering: EnteringPrograms,
         answer: Hear,
         leave: Callable[[], None],
         kind: GroupKind = FIFO,
@@ -59,7 +81,7 @@ class Admission:
     def _refusal(self, result: Any) -> Denied | None:
         if type(result) is Denied:
             return None if result.retriable else result
-        if type(result) is Absolute and (kind := _claimed_kind(result.members)) is not None:
+        if type(result) is Absolute and (kind := self._entering.claimed_kind(result.members)) is not None:
             if kind == self._wanted:
                 return None
             return denied(NotAllowed(f"{self.group} is {kind}", fix="join it so, or choose another name"))
@@ -78,14 +100,14 @@ class Admission:
             return
         if type(joined) is Denied:
             self._over = True
-            self._entering.discard(self._me)
+            self._entering.entered(self._me)
             self._answer(joined)
         elif joined is not None and kind is not None:
             self._over = True
             if type(kind) is Denied:
                 self._leave()  # and does not count for those who are given the same list
             else:
-                self._entering.discard(self._me)
+                self._entering.entered(self._me)
             self._answer(kind if type(kind) is Denied else joined)
 
     def _is_plain(self, members: Members) -> bool:
@@ -97,12 +119,6 @@ class Admission:
                     return False  # mostly one of the first, for delegates come before hosts
                 plain = plain or member.kind is None
         return plain
-
-
-def _claimed_kind(members: Members) -> GroupKind | None:
-    """The strong kind that it has, if its list says so. Such a group has its own way in."""
-    kinds = [each.kind for each in members if each.kind is not None and each.kind.is_claimed]
-    return kinds[0] if kinds else None
 
 
 def why_not_spoken(join: JoinAgreed, *, has_streams: bool) -> Denied | None:

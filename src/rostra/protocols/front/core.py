@@ -47,7 +47,7 @@ from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
-from rostra.protocols.front.admission import Admission, why_not_spoken
+from rostra.protocols.front.admission import Admission, EnteringPrograms, why_not_spoken
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
@@ -123,7 +123,7 @@ class FrontCore:
         self._joins_due = False  # at the end of this turn
         self._let_in_turn = 0  # in which of them some were let in last
         self._dying: dict[str, EndpointGone] = {}  # by name: the stack does not know of it yet
-        self._entering: dict[Group, set[Endpoint]] = {}  # of whom it is not known yet whether they may
+        self._entering: dict[Group, EnteringPrograms] = {}  # of whom it is not known yet whether they may
         self._arrivals = 0
         self._long_turn = 0  # the last one that had no time
         self._tick_due = port.now + WATCH_TICK_S
@@ -480,7 +480,7 @@ class FrontCore:
             join = JoinAsked(*(endpoint, self._expect(answer), group, luck), *_how(enter), kind)
             self.join_soon(session, join)
             return
-        entering = self._entering.setdefault(group, set())
+        entering = self._entering.setdefault(group, EnteringPrograms())
         admission = Admission(group, endpoint, entering, answer, leave, kind)
         join = JoinAsked(*(endpoint, self._expect(admission.joined), group, luck), *_how(enter), kind)
         self.join_soon(session, join, ask)

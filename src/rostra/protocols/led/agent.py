@@ -101,7 +101,7 @@ from rostra.protocols.led.messages import (
     decode_letter,
     encode_letter,
 )
-from rostra.protocols.led.observed import OUT, Stood, observed, stands
+from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
 from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
@@ -559,6 +559,7 @@ class LedAgent(Service):
                 self._look_for_registrar(group.scope)
                 self.trees[group] = tree
                 self._ask_registrars()
+        self.out += came_or_went(group, self.host, event)
         effects = tree.step(event, self.circuits.up)
         self._floor = max(self._floor, tree.state.number)
         if tree.record is None:
@@ -569,15 +570,16 @@ class LedAgent(Service):
 
     def _show_standing(self, group: Group) -> None:
         tree = self.trees.get(group)
-        before, after = self._stood.get(group, (OUT, None)), stands(tree)
+        registrar = self.registrars.get(group.scope)
+        before = self._stood.get(group, Stood(OUT))
+        after = stands(tree, None if registrar is None else registrar.path)
         if after is None or after == before:
             return
-        if after[0] == OUT:
+        if after.standing == OUT:
             del self._stood[group]
         else:
             self._stood[group] = after
-        registrar = self.registrars.get(group.scope)
-        self.out.append(observed(group, tree, before, after, None if registrar is None else registrar.path))
+        self.out.append(observed(group, tree, before, after))
 
     def lists_changed(self, group: Group) -> None:
         known = self.transient.owned.get(group) or self.trees.get(group)

@@ -17,6 +17,7 @@ from rostra.names import Domain, Group
 from rostra.protocols.led.config import FOLLOWERS_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import Entries, ListAsked, ListTold
+from rostra.protocols.led.observed import LedListed
 from rostra.protocols.led.state import AgentId
 
 HOLD: Final = "hold"
@@ -63,6 +64,7 @@ class LedLists:
         if before is None or before[0] != tree.entries:
             self._versions += 1
             self._lists[group] = (tree.entries, self._versions)
+            out.append(LedListed(group, tree.entries))
             if group not in self._unsettled:
                 self._answer(group, self._list(group), out)
 

@@ -40,7 +40,6 @@ from rostra.core.effects import (
     Send,
     Tell,
     Ticked,
-    TimerFired,
 )
 from rostra.core.observer import Beside, NodeBegan, Seen
 from rostra.groups.members import Because, Cause, Members, Part
@@ -183,7 +182,7 @@ class Trail:
         """A step of the stack, or beside one what a link reported. Most steps are about something else, so
         that is found out first."""
         kind = type(event)
-        if kind in _AGREEING:
+        if kind.recalls:
             self._views.extend(
                 [
                     (now, note)
@@ -422,10 +421,6 @@ class Trail:
             -notes[-1].at if notes else 0.0,
             peer,
         )
-
-
-_AGREEING: Final = frozenset((Received, TimerFired, LinkDown, LinkUp, LinkMoved))
-"""Events of which something comes that is worth recalling; not those of messages."""
 
 
 def _tally(telling: Telling, effects: Sequence[Seen]) -> None:

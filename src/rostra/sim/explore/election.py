@@ -20,9 +20,9 @@ from rostra.core.effects import Effect, Event, Persist, TimerFired
 from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput
 from rostra.names import Domain
-from rostra.protocols.election.core import STAND, Ballot, SeatCore
+from rostra.protocols.election.core import STAND, Ballot, ElectionCore
 from rostra.protocols.election.events import Begun, Committed, Follow, Lead, Record, Resign, StallDetected
-from rostra.protocols.election.invariants import seat_violations
+from rostra.protocols.election.invariants import voter_violations
 from rostra.protocols.election.messages import PreVoteRequest, ReplicateAll, VoteRequest
 from rostra.protocols.election.state import Leading
 from rostra.sim.explore.model import SearchBounds, image, restore
@@ -30,7 +30,7 @@ from rostra.sim.explore.nodes import FaultChoice, Nodes
 
 NAMES: Final = "abcde"
 DOMAIN: Final = Domain("eu")
-FIXED: Final = ("me", "seats", "scope", "_rank", "_majority", "_floor", "_config", "_effects")
+FIXED: Final = ("me", "voters", "scope", "_rank", "_majority", "_floor", "_config", "_effects")
 """Of a replica, what never changes; and the list of effects, which belongs to the step."""
 
 
@@ -62,7 +62,7 @@ class RecordRemoved(Event, frozen=True):
     """The server on a leader removes its first record."""
 
 
-class Seat(Struct, frozen=True):
+class ModelVoter(Struct, frozen=True):
     """A replica: its disk and, while it lives, the rest."""
 
     ballot: Ballot
@@ -87,7 +87,7 @@ class Past(Struct, frozen=True):
         return key not in keys and key not in self.removed if made else key in keys
 
 
-class VotesTwice(SeatCore):
+class VotesTwice(ElectionCore):
     """A vote for another is forgotten when a third replica asks in the same term."""
 
     def _vote_asked(self, sender: Domain, message: VoteRequest) -> None:
@@ -96,7 +96,7 @@ class VotesTwice(SeatCore):
         super()._vote_asked(sender, message)
 
 
-class VotesForLess(SeatCore):
+class VotesForLess(ElectionCore):
     """The vote goes also to a replica that has fewer of the records."""
 
     def _would_vote(self, asked: PreVoteRequest) -> bool:
@@ -106,7 +106,7 @@ class VotesForLess(SeatCore):
         super()._vote_asked(sender, replace(message, version=max(message.version, self.version)))
 
 
-class CommitsEarly(SeatCore):
+class CommitsEarly(ElectionCore):
     """A change counts as soon as the leader itself has it."""
 
     def _commit(self) -> None:
@@ -115,7 +115,7 @@ class CommitsEarly(SeatCore):
             self._effects.append(Committed(self.committed))
 
 
-class CountsUnstored(SeatCore):
+class CountsUnstored(ElectionCore):
     """What found no room on the disk counts as stored."""
 
     def _store(self, change: KeyedRecord | RecordSet) -> None:
@@ -123,7 +123,7 @@ class CountsUnstored(SeatCore):
         self.stored = max(self.stored, change.version)
 
 
-class KeepsRemoved(SeatCore):
+class KeepsRemoved(ElectionCore):
     """Of all records that a leader sends, a follower takes what is there, and does not remove what is not."""
 
     def _replicate_all(self, sender: Domain, message: ReplicateAll) -> None:
@@ -162,26 +162,26 @@ class Election(Nodes):
             "removed-returns": KeepsRemoved,
             "count-unstored": CountsUnstored,
         }
-        self._core_kind: type[SeatCore] = kinds.get(plant or "", SeatCore)
+        self._core_kind: type[ElectionCore] = kinds.get(plant or "", ElectionCore)
         self._made = {name: self._make(Domain(name), Ballot(), RecordSet()) for name in self.names}
 
-    def _make(self, who: Domain, ballot: Ballot, kept: RecordSet) -> SeatCore:
-        seats = tuple([Domain(name) for name in self.names])
-        return self._core_kind(who, seats, floor=1, ballot=ballot, records=Records.of([kept]), scope=DOMAIN)
+    def _make(self, who: Domain, ballot: Ballot, kept: RecordSet) -> ElectionCore:
+        voters = tuple([Domain(name) for name in self.names])
+        return self._core_kind(who, voters, floor=1, ballot=ballot, records=Records.of([kept]), scope=DOMAIN)
 
     # A replica's life
 
-    def begin(self, who: Domain) -> Seat:
-        return self.restart(who, Seat(Ballot(), RecordSet()))
+    def begin(self, who: Domain) -> ModelVoter:
+        return self.restart(who, ModelVoter(Ballot(), RecordSet()))
 
-    def restart(self, who: Domain, node: Seat) -> Seat:
+    def restart(self, who: Domain, node: ModelVoter) -> ModelVoter:
         core = self._make(who, node.ballot, node.kept)
-        disk = Seat(node.ballot, node.kept)
-        seat, effects = self._after(who, disk, core, core.step(0.0, Begun()))
+        disk = ModelVoter(node.ballot, node.kept)
+        voter, effects = self._after(who, disk, core, core.step(0.0, Begun()))
         assert not effects, "a replica without links has nothing to say"
-        return seat
+        return voter
 
-    def choices(self, node: Seat) -> list[FaultChoice]:
+    def choices(self, node: ModelVoter) -> list[FaultChoice]:
         found = []
         parts = dict(node.core.parts)
         if parts["waiting"]:
@@ -197,8 +197,8 @@ class Election(Nodes):
             found.append(FaultChoice("fill", RoomChanged("full"), "fills"))
         return found
 
-    def step(self, who: Domain, node: Seat, event: Event) -> tuple[Seat, Sequence[Effect]]:
-        core: SeatCore = restore(node.core, self._made[who])
+    def step(self, who: Domain, node: ModelVoter, event: Event) -> tuple[ModelVoter, Sequence[Effect]]:
+        core: ElectionCore = restore(node.core, self._made[who])
         if not isinstance(event, RecordMade | RecordRemoved):
             return self._after(who, node, core, core.step(0.0, event))
         if isinstance(event, RecordMade):
@@ -209,8 +209,8 @@ class Election(Nodes):
         return self._after(who, replace(node, promised=node.promised | {record}), core, effects)
 
     def _after(
-        self, who: Domain, node: Seat, core: SeatCore, effects: Sequence[Effect]
-    ) -> tuple[Seat, list[Effect]]:
+        self, who: Domain, node: ModelVoter, core: ElectionCore, effects: Sequence[Effect]
+    ) -> tuple[ModelVoter, list[Effect]]:
         ballot, kept, term, promised = node.ballot, node.kept, node.term, node.promised
         seen: list[Effect] = []
         for effect in effects:
@@ -234,14 +234,14 @@ class Election(Nodes):
         assert all(getattr(core, name) == getattr(made, name) for name in FIXED if name != "_effects")
         core._effects = []
         seen = [effect for effect in seen if not isinstance(effect, Persist)]
-        return Seat(ballot, kept, image(core, FIXED), term, promised, core.records.all()), seen
+        return ModelVoter(ballot, kept, image(core, FIXED), term, promised, core.records.all()), seen
 
     # What must hold
 
     def history(self) -> Past:
         return Past()
 
-    def watch(self, history: Past, who: Domain, node: Seat, effects: Sequence[Effect]) -> Past:
+    def watch(self, history: Past, who: Domain, node: ModelVoter, effects: Sequence[Effect]) -> Past:
         led, committed, removed, written = history.led, history.committed, history.removed, history.written
         version, keys = node.kept.version, frozenset([record.key for record in node.kept.records])
         wrong: list[str] = []
@@ -280,9 +280,9 @@ class Election(Nodes):
     def wrong(self, history: Past) -> Sequence[str]:
         return history.wrong
 
-    def wrong_at(self, who: Domain, node: Seat) -> list[str]:
-        core: SeatCore = restore(node.core, self._made[who])
-        broken = seat_violations(core)
+    def wrong_at(self, who: Domain, node: ModelVoter) -> list[str]:
+        core: ElectionCore = restore(node.core, self._made[who])
+        broken = voter_violations(core)
         if isinstance(core.state, Leading) != (node.term is not None):
             broken.append("its effects do not say whether it leads")
         if isinstance(core.state, Leading) and node.ballot != Ballot(core.state.term, who):

@@ -31,7 +31,7 @@ from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.atomic.events import HubPost, OrderSubmitted
 from rostra.protocols.atomic.hub import Station
-from rostra.protocols.atomic.messages import HubSpeech, MarkEntry, StationId, ViewKey
+from rostra.protocols.atomic.messages import AnyHubMessage, MarkEntry, StationId, ViewKey
 from rostra.protocols.atomic.state import AgreedNow, StationOrders
 from rostra.protocols.flow.runs import block_of
 from rostra.sim.explore.model import Numbers, SearchBounds, Words, shown
@@ -290,7 +290,7 @@ class HubModel:
             case ("tick",):
                 station.ticked(NOW, out)
             case ("hear", str(source), message):
-                speech: HubSpeech = message
+                speech: AnyHubMessage = message
                 station.heard(NOW, HOSTS[source], speech, out)
 
 

@@ -9,7 +9,7 @@ export const model = {
   groups: [],
   views: new Map(), // by place, then by group
   sightings: { hosts: [], sees: {} },
-  speech: {}, // by place: what its members say and hear
+  streams: {}, // by place: what its members say and hear
   entries: new Map(), // by number, the oldest first
   agreed: [], // groups whose views servers agree on
   lab: null,
@@ -46,7 +46,7 @@ export function apply(kind, content) {
         places: content.places,
         groups: content.groups,
         sightings: content.sightings,
-        speech: Object.fromEntries(content.speech.map((each) => [each.place, each])),
+        streams: Object.fromEntries(content.streams.map((each) => [each.place, each])),
         agreed: content.agreed,
         lab: content.lab,
         views: new Map(),
@@ -65,8 +65,8 @@ export function apply(kind, content) {
     case "place":
       model.places[content.path] = content;
       break;
-    case "speech":
-      model.speech[content.place] = content;
+    case "streams":
+      model.streams[content.place] = content;
       break;
     case "view":
       addView(content);
@@ -116,7 +116,7 @@ export const choice = {
   group: address.get("group") ?? "",
   here: address.get("here") ?? "",
   there: address.get("there") ?? "",
-  speech: address.get("speech") ?? "", // which group's streams
+  streams: address.get("streams") ?? "", // which group's streams
   matrix: address.get("matrix") ?? "links",
   topics: new Set((address.get("hide") ?? "").split(",").filter(Boolean)), // those that are hidden
   filter: address.get("filter") ?? "",
@@ -125,7 +125,7 @@ export const choice = {
 export function choose(what) {
   Object.assign(choice, what);
   const query = new URLSearchParams();
-  for (const name of ["server", "link", "group", "here", "there", "speech", "filter"]) {
+  for (const name of ["server", "link", "group", "here", "there", "streams", "filter"]) {
     if (choice[name]) query.set(name, choice[name]);
   }
   if (choice.matrix !== "links") query.set("matrix", choice.matrix);

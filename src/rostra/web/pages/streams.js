@@ -7,18 +7,18 @@ import { glyph } from "./shapes.js";
 import { ageing } from "./time.js";
 
 const ROWS_MAX = 60;
-const panel = byId("speech");
+const panel = byId("stream-panel");
 
 export function start() {
-  on(["speech", "choice", "place"], draw);
+  on(["streams", "choice", "place"], draw);
 }
 
 function draw() {
   if (model.at === null) return;
-  const places = Object.values(model.speech);
-  const speakers = places.flatMap((place) => place.speakers.map((each) => ({ ...each, place })));
-  const hearings = places.flatMap((place) => place.hearings.map((each) => ({ ...each, place })));
-  const groups = [...new Set([...speakers, ...hearings].map((each) => each.group))].sort();
+  const places = Object.values(model.streams);
+  const senders = places.flatMap((place) => place.senders.map((each) => ({ ...each, place })));
+  const receivers = places.flatMap((place) => place.receivers.map((each) => ({ ...each, place })));
+  const groups = [...new Set([...senders, ...receivers].map((each) => each.group))].sort();
   if (groups.length === 0) {
     if (panel.dataset.shown !== "empty") panel.replaceChildren(nothing());
     panel.dataset.shown = "empty";
@@ -29,10 +29,10 @@ function draw() {
     panel.dataset.shown = "tables";
     panel.replaceChildren(...frame());
   }
-  const group = groups.includes(choice.speech) ? choice.speech : groups[0];
+  const group = groups.includes(choice.streams) ? choice.streams : groups[0];
   drawTabs(groups, group);
   const here = (each) => each.group === group;
-  fill(group, speakers.filter(here).sort(byName), hearings.filter(here));
+  fill(group, senders.filter(here).sort(byName), receivers.filter(here));
   ageing(byId("streams-age"), Math.max(...places.map((place) => place.at)), "as of");
 }
 
@@ -60,8 +60,8 @@ function frame() {
   return [
     el("div", { class: "tabs", role: "group", "aria-label": "Groups with messages" }),
     el("p", { class: "verdict-line", role: "status" }),
-    table("speakers", "Senders", ["Sender", ""], ["Rate", "n"], ["Sent", "n wide"], ["Unconfirmed", "n"], ["", ""], ["Age", "n wide"]),
-    table("hearings", "Receivers", ["Receiver", ""], ["Rate", "n"], ["Behind", "n"], ["Repaired", "n"], ["", ""], ["Age", "n wide"]),
+    table("senders", "Senders", ["Sender", ""], ["Rate", "n"], ["Sent", "n wide"], ["Unconfirmed", "n"], ["", ""], ["Age", "n wide"]),
+    table("receivers", "Receivers", ["Receiver", ""], ["Rate", "n"], ["Behind", "n"], ["Repaired", "n"], ["", ""], ["Age", "n wide"]),
     el("p", { class: "more hint" }),
     el("div", { class: "commands" }),
   ];
@@ -72,7 +72,7 @@ function drawTabs(groups, chosen) {
     panel.querySelector(".tabs"),
     groups,
     (name) => name,
-    (name) => el("button", { type: "button", onclick: () => choose({ speech: name }) }, name),
+    (name) => el("button", { type: "button", onclick: () => choose({ streams: name }) }, name),
     (button, name) => set(button, "aria-pressed", String(name === chosen)),
   );
 }
@@ -80,20 +80,20 @@ function drawTabs(groups, chosen) {
 const byName = (one, other) => (one.member < other.member ? -1 : 1);
 const byNeed = (one, other) => Number(other.late) - Number(one.late) || (one.late && other.behind - one.behind) || byName(one, other);
 
-function fill(group, speakers, hearings) {
+function fill(group, senders, receivers) {
   const find = (selector) => panel.querySelector(selector);
-  const late = hearings.filter((each) => lag(each));
-  const rate = speakers.reduce((sum, each) => sum + (each.rate ?? 0), 0);
-  const repaired = hearings.reduce((sum, each) => sum + each.repaired, 0);
+  const late = receivers.filter((each) => lag(each));
+  const rate = senders.reduce((sum, each) => sum + (each.rate ?? 0), 0);
+  const repaired = receivers.reduce((sum, each) => sum + each.repaired, 0);
   const line = find(".verdict-line");
   set(line, "data-late", String(late.length > 0));
   write(
     line,
-    `${perSecond(rate)} from ${count(speakers.length, "sender")}; ` +
+    `${perSecond(rate)} from ${count(senders.length, "sender")}; ` +
       (late.length === 0 ? "all receivers keep up" : `${count(new Set(late.map((each) => each.member)).size, "receiver")} behind`) +
       `; ${repaired === 0 ? "nothing was lost" : `${count(repaired, "message")} lost on the way and repaired`}.`,
   );
-  sync(find("#speakers tbody"), speakers, (each) => each.member, row, (element, each) => {
+  sync(find("#senders tbody"), senders, (each) => each.member, row, (element, each) => {
     const held = each.blocked || each.waiting > 0;
     cells(element, each, [
       perSecond(each.rate),
@@ -104,9 +104,9 @@ function fill(group, speakers, hearings) {
     write(element.querySelector(".of"), each.submits ? `${host(each.member)}, submits through ${cluster(each.member)}` : host(each.member));
   });
   const pairs = new Map();
-  for (const each of hearings) pairs.set(each.member, [...(pairs.get(each.member) ?? []), each]);
+  for (const each of receivers) pairs.set(each.member, [...(pairs.get(each.member) ?? []), each]);
   const receivers = [...pairs.values()].map(gather).sort(byNeed);
-  sync(find("#hearings tbody"), receivers.slice(0, ROWS_MAX), (each) => each.member, row, (element, each) => {
+  sync(find("#receivers tbody"), receivers.slice(0, ROWS_MAX), (each) => each.member, row, (element, each) => {
     cells(element, each, [
       perSecond(each.rate),
       String(each.behind),
@@ -117,7 +117,7 @@ function fill(group, speakers, hearings) {
   });
   const hidden = Math.max(0, receivers.length - ROWS_MAX);
   write(find(".more"), hidden ? `${count(hidden, "more receiver")} not shown here: those furthest behind come first.` : "");
-  const worst = late[0]?.place ?? speakers[0]?.place ?? hearings[0]?.place;
+  const worst = late[0]?.place ?? senders[0]?.place ?? receivers[0]?.place;
   const [name, scope] = [group.slice(0, group.lastIndexOf("@")), group.slice(group.lastIndexOf("@") + 1)];
   const address = model.places[worst.place]?.address ?? "";
   const asked = `tail ${shell(name)} --scope ${scope} --agent ${shell(address)}`;

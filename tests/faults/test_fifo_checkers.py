@@ -24,10 +24,10 @@ from rostra.sim.history import (
     AnyRecord,
     DataChanged,
     DeliveryRecord,
+    FifoStateChanged,
     History,
     LineChanged,
     SubmissionRecord,
-    TalkChanged,
 )
 from rostra.sim.network import LinkModel
 
@@ -197,7 +197,7 @@ def joined_again(history: History) -> History:
     who = history[left].item.endpoint
     said = [r.run.end for r in history[:left] if isinstance(r, SubmissionRecord) and r.endpoint == who]
     at = history[left].at
-    back = TalkChanged(at, 0, who, G, "joined")
+    back = FifoStateChanged(at, 0, who, G, "joined")
     more = SubmissionRecord(at, 0, who, G, Run(said[-1], 1, block_of([b"again"]), at))
     return [*history[:left], back, more, *history[left:]]
 
@@ -219,7 +219,9 @@ def a_second_join(history: History) -> tuple[History, int]:
 
 def a_message_to_somebody_outside(history: History) -> tuple[History, int]:
     joined = next(
-        n for n, r in enumerate(history) if isinstance(r, TalkChanged) and r.endpoint.startswith("paris.d")
+        n
+        for n, r in enumerate(history)
+        if isinstance(r, FifoStateChanged) and r.endpoint.startswith("paris.d")
     )
     first = find(history, "paris.d", Delivered)
     return moved(history, first, joined), joined
@@ -370,7 +372,7 @@ def test_what_fails_or_does_not_read_is_owed_nothing_meanwhile(fine):
     paris = fine[find(fine, "paris.c", Ready)].endpoint
     for bad, good in (
         (DataChanged(begin, 0, "haifa | paris", "cut", True), DataChanged(end, 0, "", "cut", False)),
-        (TalkChanged(begin, 0, paris, G, "paused"), TalkChanged(end, 0, paris, G, "resumed")),
+        (FifoStateChanged(begin, 0, paris, G, "paused"), FifoStateChanged(end, 0, paris, G, "resumed")),
     ):
         excused = sorted([*stands_still, bad, good], key=lambda record: record.at)
         assert not fifo_live(excused, within_s=1.0).broken

@@ -1,13 +1,13 @@
 """Storms over groups that speak, on whole nodes: joins, leaves, deaths, cuts, dead delegates, a fifth lost.
 
-`make storm ARGS="--shape talk"` runs as many as you like; one that fails prints the command that replays it.
+`make storm ARGS="--shape fifo"` runs as many as you like; one that fails prints the command that replays it.
 """
 
 import pytest
 from support.planted import keep_late_parts
 
-from rostra.sim.storm import TALK, StormFailed, replay_command, storm
-from rostra.sim.talk_storm import TalkStorm
+from rostra.sim.fifo_storm import FifoStorm
+from rostra.sim.storm import FIFO_STORM, StormFailed, replay_command, storm
 
 EVERY_SEED_THAT_EVER_FAILED = [
     2,  # a member that only speaks was told twice who came
@@ -60,12 +60,12 @@ THE_SAME_AGAIN = [
     ],
 )
 def test_everybody_sees_and_has_everything_when_the_sky_clears(seed):
-    outcome = storm(seed, TALK)
+    outcome = storm(seed, FIFO_STORM)
     assert outcome.verdicts[0].ok
 
 
 def test_a_storm_depends_on_its_seed_alone():
-    assert TalkStorm(6).blow_over() == TalkStorm(6).blow_over()
+    assert FifoStorm(6).blow_over() == FifoStorm(6).blow_over()
 
 
 @pytest.mark.spec("X-084", "X-105")
@@ -73,5 +73,5 @@ def test_a_failing_storm_says_how_to_replay_it(monkeypatch):
     """Streams of large messages that stand still for good, as ours once did."""
     keep_late_parts(monkeypatch)
     with pytest.raises(StormFailed, match=r"has .* up to \d+ of \d+") as failed:
-        storm(4, TALK)
-    assert failed.value.fix.endswith(replay_command(4, TALK))
+        storm(4, FIFO_STORM)
+    assert failed.value.fix.endswith(replay_command(4, FIFO_STORM))

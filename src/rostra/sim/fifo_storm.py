@@ -55,12 +55,12 @@ FAULTS: Final = (
 )
 
 
-class TalkOutcome(StormOutcome, frozen=True):
+class FifoOutcome(StormOutcome, frozen=True):
     given: int = 0  # messages, over all receivers
     gaps: int = 0
 
 
-class TalkStorm:
+class FifoStorm:
     """One storm, from its seed. `faults` is the share of deeds that break something."""
 
     EVERY_S: tuple[float, ...] = (0.02, 0.1, 0.1)
@@ -69,7 +69,7 @@ class TalkStorm:
     def __init__(
         self, seed: int, *, faults: float | None = None, journal: "SimJournal | None" = None
     ) -> None:
-        luck = self.luck = Random(f"talk {seed}")
+        luck = self.luck = Random(f"talk {seed}")  # not "fifo": old seeds stay the storms that they were
         self.sizes = Random(f"sizes {seed}")  # apart, so that storms of every size do the same
         self.channel = Random(f"channel {seed}")  # and however LANs are reached
         self.seed = seed
@@ -101,7 +101,7 @@ class TalkStorm:
         self.sites = sorted(self.world.tree.clusters)
         self._named = 0
 
-    def blow_over(self) -> TalkOutcome:
+    def blow_over(self) -> FifoOutcome:
         self.world.settle()
         for _ in range(3):
             self._join()
@@ -112,7 +112,7 @@ class TalkStorm:
             getattr(self, f"_{deed}")()
         return self._end()
 
-    def _end(self) -> TalkOutcome:
+    def _end(self) -> FifoOutcome:
         """Peace, and a judgement."""
         self._clear()
         history = self.world.history
@@ -125,7 +125,7 @@ class TalkStorm:
         assert verdict.ok or not (verdict.broken or given), f"{verdict}: {verdict.where}"
         live = fifo_live(history, within_s=LIVE_S, until=self.world.now)
         assert not live.broken, str(live)
-        return TalkOutcome(self.world.now, self.world.events, 1, (verdict,), given, gaps)
+        return FifoOutcome(self.world.now, self.world.events, 1, (verdict,), given, gaps)
 
     # What members do
 
@@ -133,7 +133,9 @@ class TalkStorm:
         return [
             program
             for program in self.world.programs
-            if program.alive and G in program.talks and (not states or program.talks[G].state in states)
+            if program.alive
+            and G in program.conversations
+            and (not states or program.conversations[G].state in states)
         ]
 
     def _some(self, *states: str) -> SimProgram | None:
@@ -171,12 +173,12 @@ class TalkStorm:
 
     def _say(self) -> None:
         program = self._some("joining", "in")
-        if program and program.talk(G).role.sends:
+        if program and program.conversation(G).role.sends:
             program.say(G, *(b"%d" % n for n in range(self.luck.choice((1, 30, 300)))))
 
     def _large(self) -> None:
         program = self._some("joining", "in")
-        if program and program.talk(G).role.sends:
+        if program and program.conversation(G).role.sends:
             payload = self.luck.randbytes(self.luck.choice((1300, 20_000)))
             program.say(G, payload * self.sizes.choice((1, 1, 5, 50)))
 
@@ -260,7 +262,7 @@ class TalkStorm:
             program.hush(G)
         world.run(CLEAR_S / 2)
         for program in members:
-            if program.talk(G).role.sends:
+            if program.conversation(G).role.sends:
                 program.say(G, b"once more")
         world.run(CLEAR_S / 2)
         assert not self._talking("joining", "leaving"), "a program never got in, or never out"
@@ -272,13 +274,13 @@ class TalkStorm:
     def _has_everything(
         self, program: SimProgram, everybody: set[Endpoint], members: list[SimProgram]
     ) -> None:
-        talk = program.talk(G)
-        seen = set(talk.members)
+        conversation = program.conversation(G)
+        seen = set(conversation.members)
         assert seen == everybody, f"{program} sees {sorted(seen)}, not {sorted(everybody)}"
         for other in members:
-            said = other.talk(G)
-            if other is not program and said.role.sends and talk.role.receives:
-                last = talk.last.get(other.address, 0)
+            said = other.conversation(G)
+            if other is not program and said.role.sends and conversation.role.receives:
+                last = conversation.last.get(other.address, 0)
                 assert last == said.said, f"{program} has {other} up to {last} of {said.said}"
 
     def _keeps_nothing(self, program: SimProgram) -> None:
@@ -288,7 +290,7 @@ class TalkStorm:
         assert sending.stable == sending.last_seq, f"{program} is not rid of its messages"
 
 
-class CrowdStorm(TalkStorm):
+class CrowdStorm(FifoStorm):
     """Crowds: many programs of a host join in one turn, speak a little, and many die at once."""
 
     EVERY_S = (0.5, 1.0)
@@ -299,7 +301,7 @@ class CrowdStorm(TalkStorm):
         super().__init__(seed, faults=faults, journal=journal)
         self.large = Random(f"large {seed}")  # apart, so that storms without a large crowd do the same
 
-    def blow_over(self) -> TalkOutcome:
+    def blow_over(self) -> FifoOutcome:
         self.world.settle()
         for _ in range(6):
             self._crowd()
@@ -319,7 +321,7 @@ class CrowdStorm(TalkStorm):
             self._named += 1
             program = self.world.program(host, f"p{self._named}")
             program.join_fifo(G, role=self.luck.choice((Role.BOTH, Role.BOTH, Role.RECEIVE)))
-            if program.talk(G).role.sends and self.luck.random() < 0.3:
+            if program.conversation(G).role.sends and self.luck.random() < 0.3:
                 program.stream(G, self.luck.choice(self.EVERY_S), size=16)
         self.world.gather_joins(host, False)
 

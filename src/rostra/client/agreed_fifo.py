@@ -47,24 +47,23 @@ class AgreedConversation(ShowsViews):
     it may come after a later one too.
     """
 
-    __slots__ = ("_talk", "_views", "group", "join", "me")
+    __slots__ = ("_conversation", "_views", "group", "join", "me")
 
     def __init__(self, me: "Me", join: JoinAgreed) -> None:
         self.me = me
         self.group: Group = join.group
         self.join = join
-        self._talk = Conversation(me, join.group, role=join.role, slow=join.slow, meta=join.meta)
-        self._views = _Views(me, join, self._talk)
+        self._conversation = Conversation(me, join.group, role=join.role, slow=join.slow, meta=join.meta)
+        self._views = _Views(me, join, self._conversation)
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.group}, agreed, {self._talk.role.value}{'' if self._talk._left is None else ', left'}>"
-        )
+        left = "" if self._conversation._left is None else ", left"
+        return f"<{self.group}, agreed, {self._conversation.role.value}{left}>"
 
     @property
     def unconfirmed(self) -> int:
         """When we left: how many of our messages some member may not have."""
-        return self._talk.unconfirmed
+        return self._conversation.unconfirmed
 
     # Speaking
 
@@ -79,17 +78,17 @@ class AgreedConversation(ShowsViews):
 
     async def _send(self, payload: bytes) -> None:
         await self._until_living()
-        await self._talk.send(payload)
+        await self._conversation.send(payload)
 
     async def _send_many(self, payloads: Iterable[bytes]) -> int:
         await self._until_living()
-        return await self._talk.send_many(payloads)
+        return await self._conversation.send_many(payloads)
 
     async def _until_living(self) -> None:
-        self._talk._check_may_send()
+        self._conversation._check_may_send()
         while self._views.view is None or self._views.blocked is not None:
             await self._views._until_ready()
-            self._talk._check_may_send()
+            self._conversation._check_may_send()
 
     async def _in_time(self, deadline_s: float | None, doing: Coroutine[None, None, T]) -> T:
         try:
@@ -110,20 +109,22 @@ class AgreedConversation(ShowsViews):
     def items(self, *, batch: int = 0) -> Items:
         """What happens, in order. With `batch`, messages that came together are handed out together, up to so
         many of one sender at once, as `Messages`."""
-        return self._talk.items(batch=batch)
+        return self._conversation.items(batch=batch)
 
     # Leaving
 
     async def leave(self, *, deadline_s: float | None = None) -> None:
         """Leave the group. The others agree on a view without us; what we sent before still reaches them.
         Returns when they have it, or after a while in which one of them did not confirm it."""
-        talk = self._talk
-        if talk._left is not None:
-            raise again(talk._left)
-        talk._flush()
-        talk._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
-        talk._wake()
-        talk._wake_senders()
+        conversation = self._conversation
+        if conversation._left is not None:
+            raise again(conversation._left)
+        conversation._flush()
+        conversation._left = NotMember(
+            f"{self.me.endpoint} has left {self.group} already", fix="join it again"
+        )
+        conversation._wake()
+        conversation._wake_senders()
         await within(deadline_s, self._part(), f"leaving {self.group} was not confirmed")
 
     async def _part(self) -> None:
@@ -131,7 +132,7 @@ class AgreedConversation(ShowsViews):
         if not me.is_open or me._agreed.get(group) is not self:
             me._forget_agreed(self)
             return
-        parted = self._talk.parted()
+        parted = self._conversation.parted()
         try:
             await me._connection.settle(me._post(LeaveAgreed(group)))
             await parted
@@ -141,7 +142,7 @@ class AgreedConversation(ShowsViews):
 
     async def close(self) -> None:
         """Leave, if we have not; to be gone already is as good."""
-        if self._talk._left is None and self._talk._ended is None and not self.me.is_closed:
+        if self._conversation._left is None and self._conversation._ended is None and not self.me.is_closed:
             with contextlib.suppress(Unreachable, NotMember):
                 await self.leave()
 
@@ -162,29 +163,29 @@ class AgreedConversation(ShowsViews):
                     )
                 )
             case _:
-                self._talk.hear(item)
+                self._conversation.hear(item)
 
     def lose(self) -> None:
         """The agent is gone, and with it everything that it had not emitted yet: as far as the group knows,
         we have crashed."""
-        self._talk.lose()
+        self._conversation.lose()
         self._views.lose()
 
     def end(self, reason: RostraError | None) -> None:
         """For good."""
-        self._talk.end(reason)
+        self._conversation.end(reason)
         self._views.end(reason)
 
 
 class _Views(AgreedMembership):
     """Views and standstills, which are put where the messages are."""
 
-    __slots__ = ("_talk",)
+    __slots__ = ("_conversation",)
 
-    def __init__(self, me: "Me", join: JoinAgreed, talk: Conversation) -> None:
+    def __init__(self, me: "Me", join: JoinAgreed, conversation: Conversation) -> None:
         super().__init__(me, join)
-        self._talk = talk
+        self._conversation = conversation
 
     def _put(self, item: AgreedItem) -> None:
-        self._talk._unread.append(item)
-        self._talk._wake()
+        self._conversation._unread.append(item)
+        self._conversation._wake()

@@ -2,8 +2,8 @@
 
     say ──▶ waiting ── as Credit allows ──▶ Submitted      the agent      Deliver ──▶ take ──▶ members, last
 
-A talk is one membership with `delivery="fifo"`. A program has at most one per group at a time, and its
-sequence numbers go on from one to the next as long as its endpoint lives (TX-11).
+A conversation is one membership with `delivery="fifo"`. A program has at most one per group at a time, and
+its sequence numbers go on from one to the next as long as its endpoint lives (TX-11).
 """
 
 from collections import deque
@@ -29,9 +29,9 @@ BATCH = 64
 """So many messages are handed over at once, if so many wait."""
 
 
-class Talk:
-    """One membership. `said` is the number of the last message handed over, counted over all talks of this
-    endpoint in this group."""
+class SimConversation:
+    """One membership. `said` is the number of the last message handed over, counted over all conversations of
+    this endpoint with the group."""
 
     __slots__ = (
         "_changed",

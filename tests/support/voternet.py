@@ -1,13 +1,14 @@
-"""The seats of one domain and a pretend network between them, in virtual time.
+"""The replicas of one domain and a pretend network between them, in virtual time.
 
-    SeatCore ── Send ──▶ link: in order, some delay, one epoch at a time ──▶ Received ── SeatCore
+    ElectionCore ── Send ──▶ link: in order, some delay, one epoch at a time ──▶ Received ── ElectionCore
                          cut, heal, kill, restart, pause: LinkDown and LinkUp, each end when it notices
 
 A link keeps the promises of `protocols/links`: between an Up and the next Down of an end lies one epoch, both
-ends see Down before the next Up, and of what was said in an epoch each end gets a beginning. A seat that is
-killed keeps what it persisted, and nothing else. All is drawn from a seed, so a failing run is its seed.
+ends see Down before the next Up, and of what was said in an epoch each end gets a beginning. A replica that
+is killed keeps what it persisted, and nothing else. All is drawn from a seed, so a failing run is its seed.
 
-Every step is checked against the rules of one seat, and all seats together against those of the whole domain:
+Every step is checked against the rules of one replica, and all replicas together against those of the whole
+domain:
 `broken` collects what did not hold.
 """
 
@@ -31,11 +32,11 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.groups.members import Because
-from rostra.names import Domain, seat_of
+from rostra.names import Domain, replica_path
 from rostra.protocols.election.config import ElectionConfig
-from rostra.protocols.election.core import Ballot, SeatCore
+from rostra.protocols.election.core import Ballot, ElectionCore
 from rostra.protocols.election.events import Begun, Committed, Follow, Lead, Record, Resign, StallDetected
-from rostra.protocols.election.invariants import seat_violations
+from rostra.protocols.election.invariants import voter_violations
 from rostra.protocols.election.state import Leading
 
 EU = Domain("eu")
@@ -59,10 +60,10 @@ class Disk:
         return frozenset([record.key for record in self.kept.records])
 
 
-class Seat:
+class ModelVoter:
     """One life of a replica."""
 
-    def __init__(self, core: SeatCore, disk: Disk) -> None:
+    def __init__(self, core: ElectionCore, disk: Disk) -> None:
         self.core, self.disk = core, disk
         self.alive = True
         self.paused_until: Instant = 0.0
@@ -80,14 +81,14 @@ class Epoch:
         self.silent = False
 
 
-class SeatNet:
+class VoterNet:
     def __init__(self, count: int, seed: int, config: ElectionConfig | None = None) -> None:
         self.now: Instant = 0.0
         self.random = Random(seed)
         self.config = config or ElectionConfig()
-        self.paths = tuple(seat_of(EU, rank) for rank in range(1, count + 1))
+        self.paths = tuple(replica_path(EU, rank) for rank in range(1, count + 1))
         self.disks = {path: Disk() for path in self.paths}
-        self.seats: dict[Domain, Seat] = {}
+        self.voters: dict[Domain, ModelVoter] = {}
         self.cuts: set[frozenset[Domain]] = set()
         self.epochs: dict[frozenset[Domain], Epoch] = {}
         self.history: list[tuple[Instant, Domain, Effect]] = []
@@ -113,9 +114,9 @@ class SeatNet:
         self.now = until
 
     def kill(self, path: Domain) -> None:
-        seat = self.seats.pop(path, None)
-        if seat is not None:
-            seat.alive = False
+        voter = self.voters.pop(path, None)
+        if voter is not None:
+            voter.alive = False
             self._promises.pop(path, None)
             for peer in self.paths:
                 self._fall_silent(frozenset({path, peer}))
@@ -123,7 +124,7 @@ class SeatNet:
     def restart(self, path: Domain) -> None:
         self.kill(path)
         disk = self.disks[path]
-        core = SeatCore(
+        core = ElectionCore(
             path,
             self.paths,
             floor=1 + int(self.now * 1000),
@@ -132,8 +133,8 @@ class SeatNet:
             scope=EU,
             config=self.config,
         )
-        self.seats[path] = Seat(core, disk)
-        self.step(self.seats[path], Begun())
+        self.voters[path] = ModelVoter(core, disk)
+        self.step(self.voters[path], Begun())
         self._meet_later(path)
 
     def cut(self, one: Domain, other: Domain) -> None:
@@ -152,30 +153,30 @@ class SeatNet:
 
     def pause(self, path: Domain, for_s: float) -> None:
         """As by SIGSTOP: what arrives waits, peers may give it up; awake again, it is told how late it is."""
-        seat = self.seats.get(path)
-        if seat is None or self.now < seat.paused_until:
+        voter = self.voters.get(path)
+        if voter is None or self.now < voter.paused_until:
             return
-        seat.paused_until = self.now + for_s
-        self._at(for_s, lambda: self.step(seat, StallDetected(for_s)))
+        voter.paused_until = self.now + for_s
+        self._at(for_s, lambda: self.step(voter, StallDetected(for_s)))
         if for_s > NOTICE_S[1]:
             for peer in self.paths:
                 self._fall_silent(frozenset({path, peer}))
         self._at(for_s, lambda: self._meet_later(path))
 
     def change(self) -> None:
-        """The server on every seat that leads makes a record, or removes its first one."""
-        for path, seat in sorted(self.seats.items()):
-            if seat.term is not None and self.now >= seat.paused_until:
+        """The server on every replica that leads makes a record, or removes its first one."""
+        for path, voter in sorted(self.voters.items()):
+            if voter.term is not None and self.now >= voter.paused_until:
                 self._named += 1
-                kept = seat.core.records.all().records
+                kept = voter.core.records.all().records
                 if kept and self._named % 4 == 0:
-                    record = seat.core.records.put(kept[0].key, None)
+                    record = voter.core.records.put(kept[0].key, None)
                     self.removed.add(record.key)
                 else:
-                    record = seat.core.records.put(f"g{self._named:06}", b"data")
+                    record = voter.core.records.put(f"g{self._named:06}", b"data")
                 self._promises.setdefault(path, []).append(record)
-                self._carry_out(seat, [Persist(record)])
-                self.step(seat, Record(record))
+                self._carry_out(voter, [Persist(record)])
+                self.step(voter, Record(record))
 
     def lost(self) -> list[str]:
         """What was committed in one term, and the leader of a later term began without."""
@@ -190,67 +191,67 @@ class SeatNet:
         return key not in known and key not in self.removed if made else key in known
 
     def leaders(self) -> list[Domain]:
-        return sorted(path for path, seat in self.seats.items() if seat.term is not None)
+        return sorted(path for path, voter in self.voters.items() if voter.term is not None)
 
     # How it works inside
 
-    def step(self, seat: Seat, event: Event) -> None:
-        if not seat.alive:
+    def step(self, voter: ModelVoter, event: Event) -> None:
+        if not voter.alive:
             return
-        if self.now < seat.paused_until:
-            self._at_time(seat.paused_until, lambda: self.step(seat, event))
+        if self.now < voter.paused_until:
+            self._at_time(voter.paused_until, lambda: self.step(voter, event))
             return
-        effects = seat.core.step(self.now, event)
-        self._carry_out(seat, effects)
-        me = seat.core.me
-        self.broken += [f"{self.now:.3f} {me} after {event}: {rule}" for rule in seat_violations(seat.core)]
-        if (seat.term is not None) != isinstance(seat.core.state, Leading):
+        effects = voter.core.step(self.now, event)
+        self._carry_out(voter, effects)
+        me = voter.core.me
+        self.broken += [f"{self.now:.3f} {me} after {event}: {rule}" for rule in voter_violations(voter.core)]
+        if (voter.term is not None) != isinstance(voter.core.state, Leading):
             self.broken.append(f"{self.now:.3f} {me} did not tell whether it leads")
 
-    def _carry_out(self, seat: Seat, effects: list[Effect]) -> None:
-        me = seat.core.me
+    def _carry_out(self, voter: ModelVoter, effects: list[Effect]) -> None:
+        me = voter.core.me
         for effect in effects:
             match effect:
                 case Persist(Ballot() as ballot):
-                    seat.disk.ballot = ballot
+                    voter.disk.ballot = ballot
                 case Persist(KeyedRecord() | RecordSet() as change):
-                    seat.disk.write(change)
+                    voter.disk.write(change)
                 case Send(to, message):
                     self._send(me, to, message)
                 case SetTimer(timer, after_s):
-                    self._set_timer(seat, timer, after_s)
+                    self._set_timer(voter, timer, after_s)
                 case CancelTimer(timer):
-                    seat.timers.pop(timer, None)
+                    voter.timers.pop(timer, None)
                 case Lead(term):
-                    self._leads(seat, term)
+                    self._leads(voter, term)
                 case Resign(term):
-                    if seat.term != term:
-                        self.broken.append(f"{me} resigned from term {term} and led in {seat.term}")
-                    seat.term = None
+                    if voter.term != term:
+                        self.broken.append(f"{me} resigned from term {term} and led in {voter.term}")
+                    voter.term = None
                     self._promises.pop(me, None)
                 case Committed(version):
                     promised = self._promises.get(me, [])
                     self._promises[me] = [each for each in promised if each.version > version]
-                    assert seat.term is not None, "only a leader commits"
+                    assert voter.term is not None, "only a leader commits"
                     self.commits += [
-                        (seat.term, each.key, each.data is not None)
+                        (voter.term, each.key, each.data is not None)
                         for each in promised
                         if each.version <= version
                     ]
             if isinstance(effect, Lead | Resign | Follow | Committed):
                 self.history.append((self.now, me, effect))
 
-    def _leads(self, seat: Seat, term: int) -> None:
-        me = seat.core.me
-        if seat.term is not None:
-            self.broken.append(f"{me} leads in term {term} and did not resign from {seat.term}")
+    def _leads(self, voter: ModelVoter, term: int) -> None:
+        me = voter.core.me
+        if voter.term is not None:
+            self.broken.append(f"{me} leads in term {term} and did not resign from {voter.term}")
         if term in self.led:
             self.broken.append(f"{me} and {self.led[term]} both led in term {term}")
-        if seat.disk.ballot != Ballot(term, me):
-            self.broken.append(f"{me} leads in term {term} with {seat.disk.ballot} on disk")
-        self.began_with[term] = frozenset([record.key for record in seat.core.records.all().records])
+        if voter.disk.ballot != Ballot(term, me):
+            self.broken.append(f"{me} leads in term {term} with {voter.disk.ballot} on disk")
+        self.began_with[term] = frozenset([record.key for record in voter.core.records.all().records])
         self.led[term] = me
-        seat.term = term
+        voter.term = term
 
     def _send(self, sender: Domain, to: Domain, message: object) -> None:
         epoch = self.epochs.get(frozenset({sender, to}))
@@ -264,20 +265,20 @@ class SeatNet:
 
         def arrive() -> None:
             if not epoch.silent and to in epoch.up:
-                self.step(self.seats[to], Received(sender, message))
+                self.step(self.voters[to], Received(sender, message))
 
         self._at_time(arrives_at, arrive)
 
-    def _set_timer(self, seat: Seat, timer: TimerKey, after_s: float) -> None:
+    def _set_timer(self, voter: ModelVoter, timer: TimerKey, after_s: float) -> None:
         self._tie += 1
-        setting = seat.timers[timer] = self._tie
+        setting = voter.timers[timer] = self._tie
 
         def fire() -> None:
-            if seat.timers.get(timer) == setting and self.now < seat.paused_until:
-                self._at_time(seat.paused_until, fire)
-            elif seat.timers.get(timer) == setting:
-                del seat.timers[timer]
-                self.step(seat, TimerFired(timer))
+            if voter.timers.get(timer) == setting and self.now < voter.paused_until:
+                self._at_time(voter.paused_until, fire)
+            elif voter.timers.get(timer) == setting:
+                del voter.timers[timer]
+                self.step(voter, TimerFired(timer))
 
         self._at(after_s, fire)
 
@@ -289,22 +290,22 @@ class SeatNet:
         epoch.silent = True
         for path in sorted(pair):
             peer = next(iter(pair - {path}))
-            if path in self.seats and path in epoch.up:
-                self._at(self.random.uniform(*NOTICE_S), self._leaving(self.seats[path], peer, epoch))
+            if path in self.voters and path in epoch.up:
+                self._at(self.random.uniform(*NOTICE_S), self._leaving(self.voters[path], peer, epoch))
             else:
                 epoch.left.add(path)
                 epoch.up.discard(path)
 
-    def _leaving(self, seat: Seat, peer: Domain, epoch: Epoch) -> Callable[[], None]:
-        path = seat.core.me
+    def _leaving(self, voter: ModelVoter, peer: Domain, epoch: Epoch) -> Callable[[], None]:
+        path = voter.core.me
 
         def leave() -> None:
-            if seat.alive and self.now < seat.paused_until:
-                self._at_time(seat.paused_until, leave)
+            if voter.alive and self.now < voter.paused_until:
+                self._at_time(voter.paused_until, leave)
                 return
             epoch.left.add(path)
             epoch.up.discard(path)
-            self.step(seat, LinkDown(peer, Because(path, peer, "silent")))
+            self.step(voter, LinkDown(peer, Because(path, peer, "silent")))
             self._meet_later(path)
 
         return leave
@@ -316,8 +317,8 @@ class SeatNet:
 
     def _meet(self, one: Domain, other: Domain) -> None:
         pair = frozenset({one, other})
-        seats = [self.seats.get(path) for path in pair]
-        if pair in self.cuts or any(seat is None or self.now < seat.paused_until for seat in seats):
+        voters = [self.voters.get(path) for path in pair]
+        if pair in self.cuts or any(voter is None or self.now < voter.paused_until for voter in voters):
             return
         old = self.epochs.get(pair)
         if old is not None and (not old.silent or old.left < pair):
@@ -329,14 +330,14 @@ class SeatNet:
             self._at_time(epoch.arrives_at[path], self._entering(path, next(iter(pair - {path})), epoch))
 
     def _entering(self, path: Domain, peer: Domain, epoch: Epoch) -> Callable[[], None]:
-        seat = self.seats[path]
+        voter = self.voters[path]
 
         def enter() -> None:
-            if epoch.silent or not seat.alive:
+            if epoch.silent or not voter.alive:
                 epoch.left.add(path)
                 return
             epoch.up.add(path)
-            self.step(seat, LinkUp(peer, 1))
+            self.step(voter, LinkUp(peer, 1))
 
         return enter
 

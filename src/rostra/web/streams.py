@@ -15,11 +15,11 @@ from rostra.names import Domain
 RATE_S: Final = 1.5
 """The least time between two documents that make a rate. Raising it: calmer numbers, later ones."""
 
-HEARINGS_MAX: Final = 500
+RECEIVERS_MAX: Final = 500
 """Pairs of receiver and sender that one place shows: those that are furthest behind, then the busiest."""
 
 
-class Speaker(Struct, frozen=True):
+class StreamSender(Struct, frozen=True):
     """A member that may send, or a submitter, as its own host reports it."""
 
     group: str
@@ -32,7 +32,7 @@ class Speaker(Struct, frozen=True):
     submits: bool = False  # is no member: the delegate of its cluster speaks for it
 
 
-class Hearing(Struct, frozen=True):
+class StreamReceiver(Struct, frozen=True):
     """One receiver of one sender, as the receiver's host knows it."""
 
     group: str
@@ -46,26 +46,26 @@ class Hearing(Struct, frozen=True):
     paused: bool  # its program does not read
 
 
-class Speech(Struct, frozen=True):
+class HostStreams(Struct, frozen=True):
     place: Domain
     at: float
-    speakers: tuple[Speaker, ...] = ()
-    hearings: tuple[Hearing, ...] = ()
+    senders: tuple[StreamSender, ...] = ()
+    receivers: tuple[StreamReceiver, ...] = ()
     more: int = 0  # pairs that are not shown
 
 
-class SpeechReader:
-    """Makes `Speech` of one place's documents, one after the other."""
+class StreamReader:
+    """Makes `HostStreams` of one place's documents, one after the other."""
 
     def __init__(self, place: Domain) -> None:
         self._place = place
         self._before: tuple[float, dict[tuple[str, ...], int]] | None = None
         self._rates: dict[tuple[str, ...], float] = {}
 
-    def hear(self, at: float, members: list[Mapping[str, Any]]) -> Speech:
+    def hear(self, at: float, members: list[Mapping[str, Any]]) -> HostStreams:
         self._measure(at, _counts(members))
-        speakers = [
-            Speaker(
+        senders = [
+            StreamSender(
                 each["group"],
                 each["member"],
                 each["sent"],
@@ -78,8 +78,8 @@ class SpeechReader:
             for each in members
             if each["role"] != "receive"
         ]
-        hearings = [
-            Hearing(
+        receivers = [
+            StreamReceiver(
                 each["group"],
                 each["member"],
                 sender,
@@ -93,11 +93,11 @@ class SpeechReader:
             for each in members
             for sender, heard in each["hears"].items()
         ]
-        hearings.sort(
+        receivers.sort(
             key=lambda each: (-each.behind, -(each.rate or 0.0), each.group, each.member, each.sender)
         )
-        more = max(0, len(hearings) - HEARINGS_MAX)
-        return Speech(self._place, at, tuple(speakers), tuple(hearings[:HEARINGS_MAX]), more)
+        more = max(0, len(receivers) - RECEIVERS_MAX)
+        return HostStreams(self._place, at, tuple(senders), tuple(receivers[:RECEIVERS_MAX]), more)
 
     def _measure(self, at: float, counts: dict[tuple[str, ...], int]) -> None:
         if self._before is None:

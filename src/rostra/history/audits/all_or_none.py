@@ -1,0 +1,57 @@
+"""`all-or-none`: what one member was given, all were given that went on with it.
+
+    went on    a member that goes on to the next view was given every message before it
+    beyond     where one side of a partition lives at most: no member, be it excluded since, was given a
+               message of a view that those who went on do not have before the next
+
+Not promised with ``stable="sent"``. That a view is over, and at which position the next one is, is positive
+evidence: no missing row explains what is beyond it.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS
+from rostra.history.audits.orders import if_ordered, orders
+from rostra.history.shape import shaped
+
+
+@if_ordered
+def all_or_none(evidence: Evidence) -> DataFrame:
+    """Every view that a member went on from, and everything that was given in it (`FINDINGS`)."""
+    rows = evidence.once(orders(evidence))
+    group = ("world", "group")
+    sent = rows.where(F.col("what") == "sent").select(*group).distinct()
+    rows = rows.join(F.broadcast(sent), list(group), "left_anti")
+    positions = F.col("last") - F.col("first")
+    went_on = rows.where(F.col("cause") == "view").withColumn("broken", F.col("count") < positions)
+    left_out = F.format_string(
+        "members on %s were given %s of the %s messages of view %s of %s, and went on to the next view",
+        "writer",
+        F.col("count").cast("string"),
+        positions.cast("string"),
+        *("view", "group"),
+    )
+    nexts = (
+        rows.where(F.col("base").isNotNull() & F.col("fence").isNotNull())
+        .groupBy(*group, F.col("base").alias("view"))
+        .agg(
+            F.min("first").alias("next_at"),
+            F.min_by("view", "first").alias("next_view"),
+            F.min_by("writer", "first").alias("by"),
+        )
+    )
+    beyond = rows.join(F.broadcast(nexts), [*group, "view"]).withColumn(
+        "broken", F.col("last") >= F.col("next_at")
+    )
+    alone = F.format_string(
+        "members on %s were given position %s of view %s of %s, and %s went on at %s without it",
+        "writer",
+        F.col("last").cast("string"),
+        *("view", "group", "by"),
+        F.col("next_at").cast("string"),
+    )
+    return shaped(went_on, FINDINGS, text=F.when(F.col("broken"), left_out)).unionByName(
+        shaped(beyond, FINDINGS, text=F.when(F.col("broken"), alone))
+    )

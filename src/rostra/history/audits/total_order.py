@@ -1,0 +1,48 @@
+"""`total-order`: a position of a view stands for one message, at every member; and none is left out.
+
+    digests    of two journals that have a digest of one view up to one position, both have the same
+    places     a view has one position
+    counts     up to a position, a member was given as many messages as there are positions
+
+Rows are compared with each other, or with themselves: no missing row explains what is wrong with one.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS
+from rostra.history.audits.orders import if_ordered, orders
+from rostra.history.audits.views import compared
+from rostra.history.shape import shaped
+
+
+@if_ordered
+def total_order(evidence: Evidence) -> DataFrame:
+    """Every row of an order (`FINDINGS`)."""
+    rows = (
+        compared(orders(evidence), "world", "group", "view", value="first")
+        .withColumnsRenamed({"first_value": "place", "first_writer": "placed_by"})
+        .transform(lambda placed: compared(placed, "world", "group", "view", "last", value="digest"))
+    )
+    positions = F.col("last") - F.col("first")
+    last, first, place = [F.col(name).cast("string") for name in ("last", "first", "place")]
+    elsewhere = F.format_string(
+        "view %s of %s has position %s at %s, and %s at %s",
+        *("view", "group", first, "writer", place, "placed_by"),
+    )
+    uneven = F.format_string(
+        "%s was given %s messages in the %s positions of view %s of %s up to %s",
+        *("writer", F.col("count").cast("string"), positions.cast("string"), "view", "group", last),
+    )
+    other = F.format_string(
+        "%s was given another order than %s in view %s of %s, up to position %s",
+        *("writer", "first_writer", "view", "group", last),
+    )
+    text = (
+        F.when(F.col("first") != F.col("place"), elsewhere)
+        .when(F.col("count") != positions, uneven)
+        .when(F.col("digest") != F.col("first_value"), other)
+    )
+    judged = rows.withColumn("text", text)
+    return shaped(judged, FINDINGS, broken=F.col("text").isNotNull())
