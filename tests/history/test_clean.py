@@ -29,6 +29,8 @@ BY_HAND = {
     "a-cut-that-both-ends-lost": served("a-cut-that-both-ends-lost", cut=True),
 }
 
+CRASHED = "a-server-that-came-back-and-a-merge-that-did-not"
+
 
 class Brought:
     def __init__(self, directory: Path) -> None:
@@ -38,10 +40,8 @@ class Brought:
             if not world.endswith(("clocks", "tails"))
         ]
         self.worlds = [world for world, _ in lives]
-        rows = [row for _, shown in lives for row in shown] + [
-            row for case in BY_HAND.values() for row in case
-        ]
-        self.table = pa.Table.from_pylist(rows, SCHEMA)
+        cases = (*(shown for _, shown in lives), *BY_HAND.values(), served(CRASHED, crashed=True))
+        self.table = pa.Table.from_pylist([row for case in cases for row in case], SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,12 @@ def test_no_promise_is_called_broken_where_nothing_is(promise: str, court: Court
 def test_rows_that_cease_say_nothing_of_what_came_after_them(world: str, promise: str, court: Court) -> None:
     verdict = court.verdicts(promise)[world]
     assert verdict.broken == 0 and verdict.doubts > 0, verdict
+
+
+@pytest.mark.parametrize("promise", ["stable-truth", "heals-alone"])
+def test_a_tail_that_a_server_lost_excuses_nothing_once_it_is_back(promise: str, court: Court) -> None:
+    verdict = court.verdicts(promise, bounds_of(promise, STORM_BOUND_S))[CRASHED]
+    assert (verdict.answer, verdict.doubts) == ("no", 1) and "us.h1" in verdict.why, verdict
 
 
 def test_clocks_are_compared_by_all_meetings_and_by_the_first_where_later_ones_are_lost() -> None:

@@ -212,10 +212,11 @@ def behind_a_server(world: str, *, lose: bool) -> Rows:
     return [row for row in journal.rows if (row["writer"], row["epoch"], row["seq"]) not in lost]
 
 
-def served(world: str, *, blinked: bool = False, cut: bool = False) -> Rows:
+def served(world: str, *, blinked: bool = False, cut: bool = False, crashed: bool = False) -> Rows:
     """Two hosts of two clusters that see each other; the server of one ceases to write, though it works on.
     With `blinked`, it wrote before that its link to the other server was down, for a moment. With `cut`, the
-    other one ceases to write, too, and neither wrote that they lost each other and met again."""
+    other one ceases to write, too, and neither wrote that they lost each other and met again. With `crashed`,
+    it is back within seconds, and the two hosts never see each other again."""
     journal = Journal(world)
     servers, hosts = ("eu", "us"), ("eu.h1", "us.h1")
     for writer in (*servers, *hosts):
@@ -230,9 +231,20 @@ def served(world: str, *, blinked: bool = False, cut: bool = False) -> Rows:
     journal.home("joined", at=60, **member)
     for host in hosts:
         journal.sees(host, "joined", at=60.2, told=1, observers=[f"{host}/a#1"], **member)
-    if cut:
+    if crashed:
+        journal.write("eu", "heartbeat", 95)
+    if cut or crashed:
         gone = {"domain": "eu", "inside": False, "accuser": "us", "accused": "eu", "what": "silence"}
         journal.sees("us.h1", "left", at=120, cause="without", kind="without", told=1, **gone, **member)
+    if crashed:
+        for neighbour in ("us", "eu.h1"):
+            journal.write(neighbour, "link-down", 119, peer="eu")
+        journal.start("eu", 121)
+        for neighbour in ("us", "eu.h1"):
+            journal.write(neighbour, "link-up", 122, peer="eu", life=2)
+            journal.write("eu", "link-up", 122, peer=neighbour, life=1)
+        journal.write("eu", "closing", 400)
+    if cut:
         told = {"told": 1, "observers": ["us.h1/a#1"]}
         journal.sees("us.h1", "joined", at=300, cause="merge", **told, **member)
     if blinked:

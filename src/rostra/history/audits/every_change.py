@@ -51,7 +51,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, there),
-        reached=True,
+        reached=F.col("since"),
     )
     text = F.concat(
         F.col("seen_by"),

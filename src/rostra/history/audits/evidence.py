@@ -52,8 +52,6 @@ class Evidence:
     `contradicted` are lives of which two files have different rows under the same numbers: which of them are
     the writer's own is not known. `table` gives tables that were made of all these events: what one of them
     has is read there.
-    `table` gives tables that were made of all these events: what one of them has, and the events too, is read
-    there.
     """
 
     def __init__(

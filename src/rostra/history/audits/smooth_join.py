@@ -77,7 +77,7 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.array("writer"),
         F.col("at"),
         through=way(F.col("writer"), host_of(F.col("member"))),
-        reached=True,
+        reached=F.col("since"),
     )
     text = F.format_string(
         "%s waited %d ms longer than usual for messages of %s in %s while %s came or went, and none was lost",

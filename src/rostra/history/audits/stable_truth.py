@@ -52,7 +52,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, there),
-        reached=is_missing,
+        reached=F.when(is_missing, F.col("since")),
     )
     said = F.concat(
         F.col("seen_by"),
@@ -118,6 +118,7 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
             "from_at",
             F.col("left_at").alias("until_at"),
             "moment",
+            F.col("moment").alias("since"),
         )
         .distinct()
     )

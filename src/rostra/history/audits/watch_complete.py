@@ -250,7 +250,7 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
         F.col("rest_until"),
         since=F.col("rest_from"),
         through=way(F.col("seen_by"), host_of(F.col("member"))),
-        reached=True,
+        reached=F.col("rest_from"),
     )
     fine = counted.where(times == 1)
     return shaped(
@@ -277,7 +277,7 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
             F.col("at"),
             since=F.col("at"),
             through=way(F.col("writer"), host_of(F.col("member"))),
-            reached=True,
+            reached=F.col("rest_from"),
         ),
         FINDINGS,
         text=F.concat(
