@@ -117,16 +117,16 @@ class Crowd:
             items: Any = await program.join(GROUP, scope, delivery="fifo")
         else:
             items = await program.join(GROUP, scope)
-        known: set[str] = set()
+        known = 0
         async for item in items:
             match item:
                 case rostra.View(members):
-                    known = {member.endpoint for member in members}
+                    known = len(members)
                 case rostra.Joined(members):
-                    known.update([member.endpoint for member in members])
+                    known += len(members)
                 case rostra.Left(endpoints) | rostra.Without(_, endpoints) | rostra.Only(_, endpoints):
-                    known.difference_update(endpoints)
-            if len(known) >= expected and not had.done():
+                    known -= len(endpoints)
+            if known >= expected and not had.done():
                 had.set_result(time.monotonic_ns())
 
 

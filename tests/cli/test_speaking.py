@@ -15,10 +15,12 @@ pytestmark = pytest.mark.usefixtures("cluster")
 def listening(process: "subprocess.Popen[str]") -> None:
     """Until it is in the group."""
     assert process.stderr is not None
+    lines = []
     for line in process.stderr:
         if "listens in" in line:
             return
-    raise AssertionError("it never listened")
+        lines.append(line)
+    raise AssertionError(f"it never listened: {lines}")
 
 
 def test_lines_of_a_pipe_come_out_of_a_pipe_on_another_host(cluster: Cluster) -> None:
@@ -141,3 +143,47 @@ def test_ctrl_c_ends_a_send_that_waits_for_its_input(cluster: Cluster) -> None:
             assert tail.stdout is not None and tail.stdout.readline() == "half a stream\n"
             send.send_signal(signal.SIGINT)
             assert send.wait(WITHIN_S) == 0
+
+
+# Groups with one order
+
+
+def test_messages_of_two_senders_come_out_in_one_order_with_their_positions(cluster: Cluster) -> None:
+    with (
+        cluster.begin("tail", "ordered@eu", "--delivery", "atomic", "-o", "jsonl") as tail,
+        cluster.begin("tail", "ordered@eu", "--delivery", "atomic", "--count", "3", host="eu.h2") as other,
+    ):
+        assert tail.stdout is not None and other.stdout is not None
+        listening(other)
+        first = cluster.run("send", "ordered@eu", "lunch", "--name", "ann")
+        assert first.code == 0 and first.out.startswith("position "), first
+        with cluster.begin("send", "ordered@eu", stdin=subprocess.PIPE) as send:
+            out, err = send.communicate("is\nready\n", timeout=WITHIN_S)
+        assert send.returncode == 0 and out.startswith("2 messages, positions "), err
+        assert other.stdout.read() == "lunch\nis\nready\n" and other.wait(WITHIN_S) == 0
+        said: list[dict[str, object]] = []
+        while len([each for each in said if each["change"] == "message"]) < 3:
+            said.append(json.loads(tail.stdout.readline()))
+        messages = [each for each in said if each["change"] == "message"]
+        assert [each["body"] for each in messages] == ["lunch", "is", "ready"]
+        assert f"position {messages[0]['position']}, view" in first.out and "/ann#" in str(
+            messages[0]["sender"]
+        )
+        views = [each for each in said if each["change"] == "view"]
+        assert len(views) > 2 and all(each["count"] == len(each["members"]) for each in views)  # type: ignore[arg-type]
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(WITHIN_S) == 0
+
+
+def test_who_submits_has_no_place_in_an_order(cluster: Cluster) -> None:
+    refused = cluster.run("send", "places@eu", "hello", "--submit", "--delivery", "atomic")
+    assert refused.code == 2 and "only members have places in its order" in refused.err
+
+
+def test_receipts_are_one_document_for_each_line(cluster: Cluster) -> None:
+    with cluster.begin(
+        "send", "receipts@eu", "--delivery", "atomic", "-o", "jsonl", stdin=subprocess.PIPE
+    ) as send:
+        out, _ = send.communicate("one\ntwo\n", timeout=WITHIN_S)
+    places = [json.loads(line) for line in out.splitlines()]
+    assert [each["position"] for each in places] == [2, 3] and places[0]["view"] == places[1]["view"]

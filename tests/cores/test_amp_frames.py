@@ -70,7 +70,6 @@ def test_data_without_a_number_is_no_frame() -> None:
     assert not is_sound(DataFrame(control(ACK, 5, mtn=0), (b"x",)))
 
 
-@pytest.mark.spec("A-016")
 def test_a_station_in_another_life_is_another_station() -> None:
     assert replace(A, life=A.life + 1) != A
 

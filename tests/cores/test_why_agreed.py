@@ -79,3 +79,27 @@ def test_a_group_is_not_named_to_who_is_outside_of_its_scope(world: World) -> No
     world.run(5.0)
     assert "ledger" in repr(why(world, "eu.fr.h2/app", "eu.de.h1").steps)
     assert "ledger" not in repr(why(world, "eu.fr.h2/app", "us.ny.h1"))
+
+
+def test_a_member_whose_group_went_on_without_it_is_told_what_became_of_its_messages() -> None:
+    world = World(
+        1,
+        tree=clusters({"eu.de": 2, "eu.fr": 1}),
+        links=LAN,
+        timers=LinkConfig.lan().over_datagrams(),
+        fifo=True,
+    )
+    world.run(4.0)
+    for host in world.tree.hosts:
+        world.program(host).join_ordered(LEDGER, survive="majority")
+        world.run(1.0)
+    for other in ("eu.de", "eu"):
+        world.cut(f"eu.fr | {other}")
+    next(each for each in world.programs if each.host == "eu.fr.h1").say_in_order(LEDGER, b"lost", b"too")
+    world.run(6.0)
+    world.heal().run(8.0)
+    story = why(world, "eu.fr.h1/app", "eu.de.h1")
+    ((node, text),) = texts(story, "excluded")
+    assert node == "eu.fr.h1"
+    assert text.startswith("put it out of ledger@eu: the group went on without this host; 2 of its messages ")
+    assert story.verdict == "there"

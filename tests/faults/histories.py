@@ -141,6 +141,7 @@ class Histories:
         self.stores: dict[str, Store] = {}
         self.answered: dict[str, asyncio.Future[None]] = {}  # who waits for the next answer on a host
         self.lost = 0  # callers that were told that nobody has the state any more
+        self.era = 0  # since it was lost last: of what was before nothing is promised any more
         self.refused = 0  # writes, for their fence
         self.paused: dict[str, list[float]] = {}  # agents that stood still, and since when
         self.numbers: dict[int, tuple[str, int]] = {}  # of operations on the replicated object
@@ -159,7 +160,9 @@ class Histories:
             try:
                 await self.call_until_the_end(name)
             except RostraError as error:  # nobody can join while our host is cut off, for example
-                self.lost += STATE_LOST in error.what
+                if STATE_LOST in error.what:
+                    self.lost += 1
+                    self.era += 1
             await asyncio.sleep(1)
 
     async def call_until_the_end(self, name: str) -> None:
@@ -177,7 +180,7 @@ class Histories:
             await asyncio.sleep(10_000)
 
     async def operate(self, name: str, things: Things, luck: Random) -> None:
-        key = f"{int(self.world.now // KEY_S)}/{luck.randrange(2)}"
+        key = f"{self.era}/{int(self.world.now // KEY_S)}/{luck.randrange(2)}"
         self.values += 1
         match luck.randrange(8):
             case 0 | 1:
@@ -358,7 +361,7 @@ class Histories:
     def findings(self) -> Iterable[tuple[str, Finding]]:
         self.place()
         for name, behaviour in BEHAVIOURS.items():
-            history = self.seen[name]
+            history = [each for each in self.seen[name] if each.key.startswith(f"{self.era}/")]
             yield f"{name}, witnessed", witnessed(history, behaviour)
             unplaced = [replace(each, position=None) for each in history]
             yield f"{name}, blind", blind(unplaced, behaviour, steps_max=STEPS_MAX)
@@ -385,7 +388,8 @@ def main(arguments: list[str]) -> int:
         bad += bool(wrong)
         print(
             f"seed {seed}: {run.count} operations, {run.in_doubt} in doubt, {len(run.deeds)} faults,"
-            f" {run.refused} writes refused by their fence, {len(wrong)} findings",
+            f" {run.refused} writes refused by their fence, {run.lost} told that the state is lost,"
+            f" {len(wrong)} findings",
             flush=True,
         )
     print(f"{operations} operations, {bad} worlds with findings, {time.monotonic() - began:.0f} s")

@@ -21,6 +21,14 @@ def test_answers_under_faults_fit_one_order() -> None:
     assert not wrong(run)
 
 
+@pytest.mark.long
+def test_when_all_who_had_the_newest_view_are_gone_the_rest_is_told() -> None:
+    """A member that was out of it came back, and went on with its older state in silence."""
+    run = Histories(31).run(520)
+
+    assert run.lost and not wrong(run)
+
+
 def test_replicas_that_forget_what_they_answered_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a command that is sent again is applied again."""
     apply = CommandLog.apply

@@ -239,3 +239,74 @@ def test_the_last_survivor_that_comes_back_first_brings_its_state() -> None:
 
     assert only.book.lines[: len(before)] == before
     assert only.book.lines[-1].endswith(" 2")
+
+
+def both_with_a_line() -> tuple[Replica, Replica]:
+    """Two replicas with the same state, but the second has one line more: it was given it, and answered."""
+    order = OneOrder()
+    order.join(2)
+    order.drain()
+    one, other = order.members
+    order.place(other, other.say())
+    order.drain()
+    order.place(other, other.say())
+    other.read()
+    one.unread.clear()
+    return one, other
+
+
+def come_again(order: OneOrder, replica: Replica, name: int) -> None:
+    """Its agent was lost: it joins again, as another endpoint."""
+    replica.me = Endpoint(f"eu.paris.h1/p#{name}")
+    replica.acts.clear()
+    order.members.append(replica)
+    order._view((replica.me,))
+
+
+def test_of_replicas_that_come_again_the_one_with_the_most_gives_the_state() -> None:
+    one, other = both_with_a_line()
+    again = OneOrder()
+    come_again(again, one, 11)
+    again.drain()
+    assert one.core.is_not_sure and not one.core.has_state
+
+    come_again(again, other, 12)
+    again.drain()
+
+    assert one.core.has_state and other.core.has_state
+    assert one.book.lines == other.book.lines and [line[-2:] for line in one.book.lines[1:3]] == [" 1", " 2"]
+    assert one.core.log.digest() == other.core.log.digest()
+
+
+def test_a_replica_that_comes_again_alone_does_not_go_on_with_what_may_be_too_little() -> None:
+    one, _ = both_with_a_line()
+    again = OneOrder()
+    come_again(again, one, 11)
+    again.join(1)  # a new program, which never had the state
+    again.drain()
+
+    assert one.core.is_not_sure
+    assert not any(each.core.has_state for each in again.members)
+
+    again.lose(0)  # it gave up
+    again.drain()
+
+    assert not again.members  # and the other was told, and left
+
+
+def test_a_replica_is_told_if_the_group_began_anew_without_what_it_has() -> None:
+    one, _ = both_with_a_line()
+    again = OneOrder()
+    again.names = 20  # another session than that of the first order's founder
+    again.join(1)
+    again.drain()
+    come_again(again, one, 11)
+    while again.members[0].unread or again.members[0].unsent or one.unread:
+        for each in again.members:
+            each.read()
+            if each.unsent:
+                again.place(each, each.unsent.popleft())
+
+    assert [act.why for act in one.acts if isinstance(act, StateLost)] == [
+        "the state is lost: the group has begun anew, without the 1 commands applied here"
+    ]

@@ -23,7 +23,7 @@ def world(kind: str = NET, seed: int = 1, omissions: int = 3, **settings: Any) -
 
 def members(kind: str = NET, count: int = 4, **settings: Any) -> tuple[AmpWorld, list[AmpStationId]]:
     net = world(kind, **settings)
-    return net, net.start(*"abcdefghij"[:count])
+    return net, net.start(*"abcdefghijklmnopqrstuvwxyz"[:count])
 
 
 def sound(net: AmpWorld) -> None:

@@ -32,6 +32,8 @@ from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import Inspect
 from rostra.protocols.relaxed.view import Report, ViewChanged
 from rostra.runtime.agreed_state import agreed_document
+from rostra.runtime.led_state import led_document
+from rostra.runtime.order_state import orders_document
 from rostra.sim.programs import SimProgram
 from rostra.sim.world import World
 from rostra.transport.addresses import TcpAddress
@@ -113,6 +115,8 @@ class PretendPlace:
             "incarnation": process.node.incarnation,
             "core": msgspec.json.decode(call.result.document),
             "agreed": agreed_document(process.node.stack),
+            "orders": orders_document(process.node.stack),
+            "led": led_document(process.node.stack, now),
             "links": {
                 peer: {
                     "up": link.up,
@@ -241,6 +245,7 @@ class Pretend(Reporter):
             Tree.of(parse_host(host) for host in hosts),
             timers=LinkConfig.lan().over_datagrams(),
             history=False,
+            fifo=True,
             observers=[self],
         )
         self.lab = PretendLab(self.world)
@@ -266,6 +271,15 @@ class Pretend(Reporter):
             program = self.programs[member] = self.world.program(host, name)
         program.join(parse_group(group), meta=meta)
         return program
+
+    def join_ordered(self, member: str, group: str, survive: str = "majority") -> None:
+        host, _, name = member.partition("/")
+        self.programs[member] = self.world.program(host, name)
+        self.programs[member].join_ordered(parse_group(group), survive=survive)
+
+    def join_led(self, member: str, group: str) -> None:
+        host, _, name = member.partition("/")
+        self.world.program(host, name).join_led(parse_group(group))
 
     def join_agreed(self, member: str, group: str, survive: str = "majority") -> None:
         host, _, name = member.partition("/")

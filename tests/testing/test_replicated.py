@@ -9,6 +9,7 @@ import pytest
 
 import rostra
 from examples.counter import Counter
+from rostra.client.replica_core import NOT_SURE
 from rostra.errors import BadInput, NotMember
 from rostra.testing import World
 
@@ -208,3 +209,38 @@ def test_a_key_is_held_by_one_member_at_a_time_and_handed_over_when_it_was_let_g
         assert len(held) == nth + 1 and all(held.values())
     world.run(for_s=8)
     assert sorted(key for each in held.values() for key in each) == sorted(keys)
+
+
+def test_a_replica_that_was_out_does_not_go_on_when_all_who_went_on_are_dead() -> None:
+    """The host of one is given up, the others are answered more, and die: what it has is too little."""
+    world = World({"paris": 3}, seed=3)
+    ledgers = [Ledger(), Ledger(), Ledger()]
+    told: list[str] = []
+
+    async def one(ledger: Ledger, count: int) -> None:
+        try:
+            async with rostra.connect() as me, me.replicate("ledger", ledger, "paris"):
+                for _ in range(count):
+                    await ledger.credit("ann", 1)
+                    await asyncio.sleep(0.5)
+                async for _ in ledger.items():
+                    pass
+        except rostra.RostraError as error:
+            told.append(error.what)
+
+    for host, ledger, count in zip(("paris.h1", "paris.h2", "paris.h3"), ledgers, (2, 100, 0), strict=True):
+        world.start(host, one(ledger, count))
+        world.run(for_s=2)
+    world.cut("paris.h3 | paris")
+    world.run(for_s=10)
+    world.crash("paris.h1")
+    world.crash("paris.h2")
+    answered = ledgers[1].sums["ann"]
+    world.heal()
+    world.restart("paris.h1")
+    world.restart("paris.h2")
+    world.run(for_s=60)
+
+    assert ledgers[2].sums["ann"] < answered
+    assert told == [f"ledger: {NOT_SURE}"]
+    world.close()

@@ -30,7 +30,7 @@ EVERY_INPUT_THAT_EVER_FAILED = [
 """As the fuzzer prints them, shrunk; the first ones failed on bugs that were planted. Add every real one."""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_bent_conversation_breaks_a_promise(seed: int) -> None:
     endings = run(seed, cases=3000)
     assert set(endings) == {"read to the end", "Malformed", "WrongWorld", "WrongVersion", "Refusal"}
@@ -140,8 +140,9 @@ def test_the_fuzzer_finds_a_planted_bug(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(Broken, match=found) as caught:
-        run(2032, cases=20_000)
-    assert "replay:  python -m tests.wire.fuzz --replay 2032/" in str(caught.value)
+        for seed in (2032, 2033, 2034):
+            run(seed, cases=20_000)
+    assert f"replay:  python -m tests.wire.fuzz --replay {seed}/" in str(caught.value)
 
 
 def test_a_replayed_case_fails_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:

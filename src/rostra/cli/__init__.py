@@ -18,7 +18,7 @@ COMMANDS: Final = (
     *("join", "leave", "watch", "members", "resolve", "send", "tail"),
     *("lead", "views", "set", "group", "rehearse"),
     *("groups", "domains", "why", "debug"),
-    *("agent", "server", "config", "authority"),
+    *("agent", "server", "drain", "config", "authority"),
     *("up", "lab", "sim", "sweep", "history"),
     *("completion", "version"),
 )

@@ -13,7 +13,9 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import until_told
 from rostra.cli.house import HouseCommand
-from rostra.client import Conversation
+from rostra.cli.ordered import Delivery, DeliveryChoice, joined, plan_for, send_ordered
+from rostra.cli.output import Format, OutputFormat
+from rostra.client import Conversation, Me
 from rostra.client.conversation import RoleName
 from rostra.errors import BadInput
 from rostra.names import Group
@@ -50,13 +52,18 @@ def send(
             help="Do not join the group: this cluster's server sends for us, and no member sees us join.",
         ),
     ] = False,
+    delivery: Delivery = None,
     agent: Agent = None,
     token_file: OwnToken = None,
+    output: Format = OutputFormat.TABLE,
 ) -> int:
-    """Send to all members of a group with delivery="fifo": one message, or each line of stdin.
+    """Send to all members of a group with delivery: one message, or each line of stdin.
 
     All members receive every message, in order and without a gap; rostra tail prints them. The command ends
     when all have them. If the group does not keep up, it reads more slowly.
+
+    In a group with delivery="atomic" messages of all senders have one order. The answer is their positions in
+    it, when what the group promises of them holds; with -o jsonl one for each message.
 
     With --submit it is the same, for many programs that only send: a group with a thousand of them has one
     member more for each cluster.
@@ -69,6 +76,7 @@ def send(
         journalctl -f | rostra send logs@eu
         seq 1000 | rostra send numbers --wait 1
         rostra send metrics --submit "cpu 0.7"
+        rostra send ledger@eu --delivery atomic "ann pays bob 5"
     """
     key = group_of(group, scope)
     if submit and wait:
@@ -77,17 +85,37 @@ def send(
         )
     role: RoleName = "submit" if submit else "send"
     with within_scope(key, agent):
-        return run_client(_send(key, message, name or f"send-{os.getpid()}", wait, role, agent))
+        sending = _send(key, message, name or f"send-{os.getpid()}", wait, role, delivery, agent, output)
+        return run_client(sending)
 
 
 async def _send(
-    group: Group, message: str | None, name: str, wait: int, role: RoleName, agent: str | None
+    group: Group,
+    message: str | None,
+    name: str,
+    wait: int,
+    role: RoleName,
+    delivery: DeliveryChoice | None,
+    agent: str | None,
+    output: OutputFormat,
 ) -> int:
+    async with endpoint(agent, name) as me:
+        plan = await plan_for(me, group, delivery)
+        if not plan.is_atomic:
+            return await _send_fifo(me, group, message, wait, role)
+        if role == "submit":
+            raise BadInput(
+                f'--submit to {group}, which has delivery="atomic"',
+                fix="leave it out: only members have places in its order",
+            )
+        async with joined(me, group, plan.create) as ordered:
+            batches = _lines() if message is None else _once(message)
+            return await send_ordered(ordered, wait, batches, output)
+
+
+async def _send_fifo(me: Me, group: Group, message: str | None, wait: int, role: RoleName) -> int:
     sent, was_alone = 0, True
-    async with (
-        endpoint(agent, name) as me,
-        me.join(group.name, group.scope, delivery="fifo", role=role) as conversation,
-    ):
+    async with me.join(group.name, group.scope, delivery="fifo", role=role) as conversation:
         async with until_told():
             await conversation.ready()
             await _until_there(conversation, wait)

@@ -1,24 +1,24 @@
 """`rostra tail`: the messages of a group, as they arrive."""
 
 import asyncio
-import base64
 import contextlib
 import os
 import stat
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
-from rostra.cli.changes import document
+from rostra.cli.changes import document as change_document
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import told_states, until_told
 from rostra.cli.house import HouseCommand
+from rostra.cli.ordered import Delivery, DeliveryChoice, joined, message_document, plan_for, tail_ordered
 from rostra.cli.output import Format, OutputFormat, say, show_json
-from rostra.client import Blocked, Gap, GroupItem, Message, Messages, Moved
+from rostra.client import Blocked, Gap, GroupItem, Me, Message, Messages, Moved
 from rostra.groups.attributes import Slow
 from rostra.names import Group
 
@@ -49,15 +49,20 @@ def tail(
             " group; spill, what is not read waits on a server's disk.",
         ),
     ] = Slow.THROTTLE,
+    delivery: Delivery = None,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = OutputFormat.TABLE,
 ) -> int:
-    """Print the messages of a group with delivery="fifo": one line per message, until Ctrl-C.
+    """Print the messages of a group with delivery: one line per message, until Ctrl-C.
 
     Messages of each sender come in order and without a gap, from the moment on in which we are in the group.
     Lines are the messages as they are. With -o jsonl there is one document for each, with its sender, number
     and time, and one for every member that comes or goes; what is no text is in body_base64.
+
+    In a group with delivery="atomic" all members have one order. On a terminal each message has its position
+    before it, and views are shown between them, on stderr; documents have both. We are a member like others:
+    where all must have a message, we must; calls to all are answered with nothing.
 
     A slow reader of the lines makes the senders wait, unless --slow says otherwise; nothing is left out.
 
@@ -70,17 +75,36 @@ def tail(
     """
     key = group_of(group, scope)
     with within_scope(key, agent):
-        return run_client(_tail(key, name or f"tail-{os.getpid()}", count, slow, agent, output))
+        return run_client(_tail(key, name or f"tail-{os.getpid()}", count, slow, delivery, agent, output))
 
 
 async def _tail(
-    group: Group, name: str, count: int | None, slow: Slow, agent: str | None, output: OutputFormat
+    group: Group,
+    name: str,
+    count: int | None,
+    slow: Slow,
+    delivery: DeliveryChoice | None,
+    agent: str | None,
+    output: OutputFormat,
 ) -> int:
     async with (
         until_told(),
         endpoint(agent, name, on_lost="rejoin", rejoin_within_s=None, on_state=told_states()) as me,
-        me.join(group.name, group.scope, delivery="fifo", role="receive", slow=slow.value) as conversation,
     ):
+        plan = await plan_for(me, group, delivery)
+        if not plan.is_atomic:
+            await _tail_fifo(me, group, count, slow, output)
+            return EXIT_OK
+        async with joined(me, group, plan.create, slow) as ordered:
+            with _until_nobody_reads():
+                await tail_ordered(me, ordered, count, output)
+    return EXIT_OK
+
+
+async def _tail_fifo(me: Me, group: Group, count: int | None, slow: Slow, output: OutputFormat) -> None:
+    async with me.join(
+        group.name, group.scope, delivery="fifo", role="receive", slow=slow.value
+    ) as conversation:
         await conversation.ready()
         remark(f"{me.endpoint} listens in {group}")
         left = count
@@ -94,7 +118,6 @@ async def _tail(
                         break
                 else:
                     _tell(group, item, len(conversation.members), output)
-    return EXIT_OK
 
 
 @contextlib.contextmanager
@@ -139,23 +162,10 @@ def _show(messages: Messages, bodies: list[bytes], output: OutputFormat) -> None
             sys.stdout.buffer.write(b"\n".join(bodies) + b"\n")  # a script reads them as they are
     else:
         for number, body in enumerate(bodies, messages.first):
-            show_json(_document(Message(messages.sender, body, number, messages.sent_at)), OutputFormat.JSONL)
+            show_json(
+                message_document(Message(messages.sender, body, number, messages.sent_at)), OutputFormat.JSONL
+            )
     sys.stdout.flush()
-
-
-def _document(message: Message) -> dict[str, Any]:
-    at = message.sent_at
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"body_base64": base64.b64encode(message.body).decode()}
-    return {
-        "change": "message",
-        "sender": message.sender,
-        "number": message.number,
-        "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z",
-        **body,
-    }
 
 
 def _tell(group: Group, item: GroupItem, members: int, output: OutputFormat) -> None:
@@ -168,6 +178,6 @@ def _tell(group: Group, item: GroupItem, members: int, output: OutputFormat) -> 
             else f"{item.missed} messages of {item.sender} are missing, from number {item.first} on"
         )
     if output is not OutputFormat.TABLE:
-        said = document(group, item, (), time.time())
+        said = change_document(group, item, (), time.time())
         said["count"] = members
         show_json(said, OutputFormat.JSONL)

@@ -75,7 +75,19 @@ class StatePart(Struct, frozen=True, array_like=True, tag=3, gc=False):
     data: bytes
 
 
-AnyCommand = CommandAsked | OrderBarrier | StateDigest | StatePart
+class StateOffered(Struct, frozen=True, array_like=True, tag=4):
+    """A replica that comes again: what it has of the object `birth`, since the view in which it was `was`
+    beside these `members`. From the founder of a group: it is not sure that its state is the last one."""
+
+    is_founder: bool
+    birth: Annotated[bytes, Meta(max_length=32)]
+    position: Count
+    view: Count
+    was: Endpoint
+    members: Annotated[tuple[Endpoint, ...], Meta(max_length=4_096)]
+
+
+AnyCommand = CommandAsked | OrderBarrier | StateDigest | StatePart | StateOffered
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decoder: Final[msgspec.msgpack.Decoder[AnyCommand]] = msgspec.msgpack.Decoder(AnyCommand)
@@ -206,6 +218,7 @@ class SessionRecord(Struct, array_like=True):
 class StateSnapshot(Struct, frozen=True, array_like=True):
     """All that a replica is, after the commands up to `position`."""
 
+    birth: Annotated[bytes, Meta(max_length=32)]
     position: int
     base: int  # what positions of the group are added to: they begin anew when a group does
     view: int  # number of the last one
@@ -216,6 +229,10 @@ class StateSnapshot(Struct, frozen=True, array_like=True):
 
 
 _snapshot: Final = msgspec.msgpack.Decoder(StateSnapshot).decode
+
+
+class OlderState(Exception):
+    """Of a state that lacks what this replica has: commands were answered, and are lost."""
 
 
 class CommandLog:
@@ -230,6 +247,7 @@ class CommandLog:
         checkpoint_every: int = CHECKPOINT_EVERY,
     ) -> None:
         self.object = object_
+        self.birth = b""  # the session of the replica whose object was the first state; empty: we have none
         self.position = 0  # of the last message that was applied or passed over
         self.base = 0  # what positions of the group are added to
         self.view = 0  # number of the last view
@@ -299,6 +317,7 @@ class CommandLog:
     def snapshot(self) -> bytes:
         return _encode(
             StateSnapshot(
+                self.birth,
                 self.position,
                 self.base,
                 self.view,
@@ -314,7 +333,12 @@ class CommandLog:
             snapshot = _snapshot(data)
         except UNDECODABLE as error:
             raise Malformed(f"the state of a replica: {error}") from None
+        if self.birth and snapshot.birth != self.birth:
+            raise OlderState(f"the group has begun anew, without the {self.commands} commands applied here")
+        if self.birth and snapshot.position < self.position:
+            raise OlderState(f"the group has a state from before the {self.commands} commands applied here")
         self.object.restore(snapshot.object)
+        self.birth = snapshot.birth
         self.position, self.base, self.view = snapshot.position, snapshot.base, snapshot.view
         self.commands = snapshot.commands
         self._forgotten, self._sessions = snapshot.forgotten, dict(snapshot.sessions)

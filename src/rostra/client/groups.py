@@ -74,6 +74,7 @@ class GroupInfo(Struct, frozen=True):
     core: tuple[Domain, ...]  # the servers that agree on it
     blocked: str = ""  # why this side stands still, if it does
     history: tuple[View, ...] = ()  # views before, oldest first, without their members
+    delivery: str = "none"  # none | fifo | atomic
 
     def matching(self, where: Where) -> tuple[Endpoint, ...]:
         """In order of rank."""
@@ -281,6 +282,7 @@ def group_info(group: Group, state: GroupState, me: Endpoint) -> GroupInfo:
         state.core,
         state.blocked,
         tuple([_past(each) for each in state.history]),
+        state.kind.delivery.value,
     )
 
 

@@ -12,20 +12,34 @@ Where all members came with the first view, the most senior one's own object is 
 
 Positions begin anew when a group does. A replica counts on from where it was, so that no number is used
 twice.
+
+**When all come again.** Agents that fail take their members out of the group, and the programs join again,
+one by one. The first of them has a state, and another may have a later one, in which a command was answered:
+
+    founder ── StateOffered ──▶ all      I have this much, and these were with me in my last view
+    others  ── StateOffered ──▶ all      so have I
+    all of that view have offered ──▶ the one with the most is the donor
+    not all come ──▶ StateLost, at every replica: what was answered may be lost, and nobody goes on in silence
+
+A replica that was alone in its last view is sure. One that comes again to a group whose state lacks what it
+has is told `StateLost` as well.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.client.commands import (
     CommandAsked,
     CommandLog,
     CommandOutcome,
+    OlderState,
     OrderBarrier,
     Signature,
     StateDigest,
+    StateOffered,
     StatePart,
     decode_command,
     differing,
@@ -43,7 +57,9 @@ LATER_MAX: Final = 1_000_000
 
 CHECKPOINTS_KEPT: Final = 4
 
-STATE_LOST: Final = "every member that had the state is gone"
+STATE_LOST: Final = "the state is lost"
+ALL_GONE: Final = f"{STATE_LOST}: every member that had it is gone"
+NOT_SURE: Final = f"{STATE_LOST}: not every member that may have had the last of it came back"
 
 
 class SendInOrder(Struct, frozen=True):
@@ -83,6 +99,14 @@ class ReplicaCore:
         self._parts: dict[Endpoint, list[bytes]] = {}  # of the state, by sender
         self._later: list[View | tuple[Endpoint, int, bytes]] = []  # since we joined, until we have the state
         self._said: dict[int, dict[Endpoint, bytes]] = {}  # digests, by checkpoint
+        self._last: StateOffered | None = None  # what we had in our last membership, if we are not sure of it
+        self._founder: Endpoint | None = None  # that is not sure of its state
+        self._offers: dict[Endpoint, StateOffered] = {}  # since it said so last
+
+    @property
+    def is_not_sure(self) -> bool:
+        """Do we wait for others, and nobody has the state?"""
+        return self._founder is not None and self._founder == self.me
 
     @property
     def has_state(self) -> bool:
@@ -96,25 +120,28 @@ class ReplicaCore:
         if me == self.me and view.number == self._number:
             return acts  # a standstill is over
         came = me != self.me or me in view.joined
-        self._number = view.number
         if came:
             self._come(me)
+        self._number = view.number
         joined = [each for each in members if each in view.joined or (came and each == me)]
         self._members = members
         self._needs = {each: number for each, number in self._needs.items() if each in members}
         self._needs.update(dict.fromkeys(joined, view.number))
         if len(joined) == len(members):
-            del self._needs[members[0]]  # it is the first: its object is the state
-            if self.has_state:
-                self.log.base, self.log.view = self.log.position, 0
+            self._found(members[0], acts)
+        elif self.is_not_sure and joined:
+            acts.append(self._offer(is_founder=True))
+        if self._founder not in members:
+            self._founder = None
         donor = next((each for each in members if each not in self._needs), None)
-        if donor is None:
-            return [StateLost(STATE_LOST)]
+        if donor is None and self._founder is None:
+            return [StateLost(ALL_GONE)]
         if donor != self._donor:
             self._donor, joined = donor, list(self._needs)
         if not self.has_state:
             self._keep(view, acts)
             return acts
+        self._last = None
         self._view(view)
         if donor == me and joined:
             acts.append(SendInOrder(self._pieces(view.number)))
@@ -129,6 +156,8 @@ class ReplicaCore:
             command = decode_command(body)
             if isinstance(command, StatePart):
                 self._part(sender, command, acts)
+            elif isinstance(command, StateOffered):
+                self._offered(sender, command, acts)
             else:
                 self._keep((sender, position, body), acts)
         return acts
@@ -142,14 +171,19 @@ class ReplicaCore:
 
     def left(self) -> None:
         """We are in no group; the next view is that of a joiner."""
-        self.me = None
+        if self.me is not None and self.has_state:
+            log = self.log
+            self._last = StateOffered(False, log.birth, log.position, self._number, self.me, self._members)
+        self.me, self._founder = None, None
 
     def _come(self, me: Endpoint) -> None:
         """We are new to the group, if not for the first time."""
+        self.left()
         self.me = me
         self._needs, self._donor = {}, None
         self._parts, self._later = {}, []
         self._said = {}
+        self._founder, self._offers = None, {}
 
     def _view(self, view: View) -> None:
         if view.number > self.log.view:
@@ -176,10 +210,59 @@ class ReplicaCore:
                 self._digest(sender, commands, digest, acts)
             case StatePart(view, _, True) if sender not in self._needs:
                 self._needs = {each: number for each, number in self._needs.items() if number > view}
-            case OrderBarrier() | StatePart():
+            case OrderBarrier() | StatePart() | StateOffered():
                 pass
             case None:
                 self.ignored += 1
+
+    # A group that begins anew
+
+    def _found(self, first: Endpoint, acts: list[ReplicaAct]) -> None:
+        """All members came with this view. The object of the first is the state; unless it has been in the
+        group before, and others with it, who may have more."""
+        last = self._last
+        if first != self.me or last is None or last.members == (last.was,):
+            del self._needs[first]
+            if self.has_state:
+                self.log.birth = self.log.birth or self.session
+                self.log.base, self.log.view = self.log.position, 0
+        else:
+            self._founder = first
+            acts.append(self._offer(is_founder=True))
+
+    def _offer(self, *, is_founder: bool) -> SendInOrder:
+        assert self._last is not None
+        return SendInOrder((encode_command(replace(self._last, is_founder=is_founder)),))
+
+    def _offered(self, sender: Endpoint, offer: StateOffered, acts: list[ReplicaAct]) -> None:
+        """All who were here when the founder offered its state last decide by the same offers."""
+        assert self.me is not None
+        if sender not in self._members:
+            return
+        if offer.is_founder:
+            self._founder, self._offers = sender, {}
+            self._needs.setdefault(sender, self._number)
+            if self._last is not None and sender != self.me:
+                acts.append(self._offer(is_founder=False))
+        if self._founder is None:
+            return
+        self._offers[sender] = offer
+        wanted = self._offers[self._founder].birth
+        same = {each: made for each, made in self._offers.items() if made.birth == wanted}
+        best = max(same, key=lambda each: (same[each].position, same[each].view, same[each].was))
+        if {made.was for made in same.values()}.issuperset(same[best].members):
+            self._decide_donor(best, acts)
+
+    def _decide_donor(self, donor: Endpoint, acts: list[ReplicaAct]) -> None:
+        assert self.me is not None
+        self._founder, self._offers, self._donor = None, {}, donor
+        self._needs = {each: self._needs.get(each, self._number) for each in self._members if each != donor}
+        if donor == self.me:
+            views = [each for each in self._later if isinstance(each, View)]
+            self._last, self._later = None, []
+            self.log.base, self.log.view = self.log.position, 0
+            self._view(views[-1])
+            acts.append(SendInOrder(self._pieces(self._number)))
 
     # State for those who joined
 
@@ -203,10 +286,13 @@ class ReplicaCore:
             return
         try:
             self.log.restore(b"".join(parts))
+        except OlderState as error:
+            acts.append(StateLost(f"{STATE_LOST}: {error}"))
+            return
         except Exception as error:  # a class may read its state in its own way
             acts.append(StateLost(f"{sender} sent a state that cannot be read: {error!r}"))
             return
-        self._parts = {}
+        self._parts, self._last, self._founder = {}, None, None
         self._needs = {each: number for each, number in self._needs.items() if number > part.view}
         later, self._later = self._later, []
         for item in later:

@@ -38,6 +38,7 @@ from rostra.client.commands import (
 )
 from rostra.client.ordered import Ordered, StableName
 from rostra.client.replica_core import (
+    NOT_SURE,
     CommandAnswered,
     ReplicaAct,
     ReplicaCore,
@@ -70,6 +71,11 @@ ReplicatedT = TypeVar("ReplicatedT", bound="Replicated")
 
 SURVIVE: Final = "majority"
 """Which side of a partition goes on: at most one, or there would be two objects."""
+
+OTHERS_S: Final = 10.0
+"""When a group begins anew with replicas that were in it before: so long the first of them waits for those
+who may have more than it has. Raising it: more time for them to come back, and later the news that the state
+is lost."""
 
 AGAIN_S: Final = 0.05
 """Between two attempts, when the reason of the first has not gone away yet."""
@@ -202,6 +208,7 @@ class Replication:
         self._ready = asyncio.Event()  # we have the state, and our side goes on
         self._ended: RostraError | None = None
         self._reader: asyncio.Task[None] | None = None
+        self._others: asyncio.TimerHandle | None = None  # until when we wait for replicas that may have more
         self._sending: set[asyncio.Task[None]] = set()
         self._next = 1
         self._waiting: dict[int, asyncio.Future[CommandOutcome | None]] = {}  # by number, in their order
@@ -262,6 +269,8 @@ class Replication:
             await self._group.close()
 
     def _end(self, reason: RostraError) -> None:
+        if self._others is not None:
+            self._others.cancel()
         if self._ended is None:
             self._ended = reason
             for stream in self._streams:
@@ -369,6 +378,8 @@ class Replication:
                 await self._come_back()
         except RostraError as reason:
             self._end(reason)
+            if self._group is not None:  # or the others would wait for what we shall never have
+                await self._group.close()
         except Exception as error:
             what = f"our replica of {self._place.name} failed: {error!r}"
             self._end(RostraError(what, fix="report it with the log; replicate a new object to go on"))
@@ -410,6 +421,20 @@ class Replication:
         if core.has_state and not self._ready.is_set():
             self._give_up()
             self._ready.set()
+        self._watch_for_others()
+
+    def _watch_for_others(self) -> None:
+        if not self._core.is_not_sure:
+            if self._others is not None:
+                self._others.cancel()
+                self._others = None
+        elif self._others is None:
+            self._others = asyncio.get_running_loop().call_later(OTHERS_S, self._give_others_up)
+
+    def _give_others_up(self) -> None:
+        if self._core.is_not_sure and self._group is not None:
+            self._end(self._state_lost(NOT_SURE))
+            self._do(self._group.close())
 
     def _wake(self) -> None:
         position = self._core.log.position
@@ -426,13 +451,19 @@ class Replication:
                     if waiting is not None and not waiting.done():
                         waiting.set_result(outcome)
                 case SendInOrder(payloads):
-                    task = asyncio.create_task(self._send(payloads))
-                    self._sending.add(task)
-                    task.add_done_callback(self._sending.discard)
+                    self._do(self._send(payloads))
                 case ReplicaDiverged():
                     self._tell(act)
                 case StateLost(why):
-                    raise Unreachable(f"{self._place.name}: {why}", fix="replicate it again")
+                    raise self._state_lost(why)
+
+    def _do(self, what: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(what)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    def _state_lost(self, why: str) -> RostraError:
+        return Unreachable(f"{self._place.name}: {why}", fix="replicate it again")
 
     def _tell(self, item: ReplicaItem) -> None:
         for stream in self._streams:

@@ -21,6 +21,7 @@ from rostra.protocols.flow.messages import Range
 from rostra.protocols.links.core import Link
 from rostra.runtime.agreed_state import agreed_document
 from rostra.runtime.led_state import led_document, names_registered
+from rostra.runtime.order_state import orders_document
 
 if TYPE_CHECKING:
     from rostra.runtime.process import HostedNode, Process
@@ -84,6 +85,7 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
         "data": process.data.document(hosted),
         "streams": _streams(node.stack),
         "agreed": agreed_document(node.stack),
+        "orders": orders_document(node.stack),
         "led": led_document(node.stack, process.now),
         "led_names": names_registered(node.stack),
         "submitted": _submitted(node.stack),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rostra.sim.journal import SimJournal
 
 STABLE: Final = {CHESS: "all", LEDGER: "all", LOCAL: "all", WORLD: "all"}
+MAJORITY: Final = {**STABLE, LEDGER: "majority", LOCAL: "majority"}
 
 WORDS: Final = ("say", "say", "say", "say", "stall", "read", "lose", "lossless")
 """Between two deeds of the storm."""
@@ -34,6 +35,7 @@ class OrderStorm(ViewStorm):
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.judge = OrderJudge()
+        self.stable = STABLE if seed % 2 else MAJORITY  # where one side lives at most
         super().__init__(seed, journal=journal)
 
     def blow_over(self) -> StormOutcome:
@@ -43,7 +45,7 @@ class OrderStorm(ViewStorm):
         return outcome
 
     def _ask(self, program: SimProgram, group: Group) -> None:
-        call = program.join_ordered(group, survive=RULES[group], stable=STABLE[group])
+        call = program.join_ordered(group, survive=RULES[group], stable=self.stable[group])
         self.wanted[program, group] = None if call.result == Done() else call
 
     def _deed(self, deed: str) -> None:

@@ -1,6 +1,7 @@
 """Agreed groups as the dashboard shows them: their rule, their sides, which of these lives, and who agrees.
 
     documents of agents   ──▶ sides: one for each view that members have, living or blocked, on which hosts
+                          ──▶ order: where messages have one, who orders, and how far each host has it
     documents of servers  ──▶ parts of the core-set: one, or several in a partition
 
 In a partition each side is what its own hosts say. A host that does not answer is in none.
@@ -37,12 +38,32 @@ class CoreSetPart(Struct, frozen=True):
     blocked: str
 
 
+class OrderStation(Struct, frozen=True):
+    """One host of a group whose messages have one order."""
+
+    host: Domain
+    orders: bool
+    has: int  # the order up to this position; as its orderer says, if that answers
+    behind: int | None  # its orderer; None: no orderer answers that knows it
+    slow: tuple[str, ...] = ()  # members here that do not read
+    waits: bool = False  # for one of them nothing more is ordered
+    blocked: str = ""
+
+
+class OrderShown(Struct, frozen=True):
+    stable: str  # when a message is delivered: sent | majority | all | disk
+    position: int  # the last that has a message or view
+    delivered: int  # up to here members were given it, at the orderer
+    stations: tuple[OrderStation, ...]  # who orders first, then those that are behind
+
+
 class AgreedShown(Struct, frozen=True):
     group: str
     survive: str
     exclusive: str  # yes | no | depends
     sides: tuple[AgreedSide, ...] = ()  # those that live first, then the larger
     parts: tuple[CoreSetPart, ...] = ()
+    order: OrderShown | None = None  # of groups with delivery="atomic"
 
 
 def agreed_shown(documents: Iterable[tuple[Domain, Mapping[str, Any]]]) -> tuple[AgreedShown, ...]:
@@ -50,7 +71,10 @@ def agreed_shown(documents: Iterable[tuple[Domain, Mapping[str, Any]]]) -> tuple
     known: dict[str, tuple[str, str]] = {}
     sides: dict[str, dict[tuple[str, str], tuple[Mapping[str, Any], list[Domain]]]] = {}
     parts: dict[str, dict[tuple[Domain, ...], CoreSetPart]] = {}
+    orders: dict[str, dict[Domain, Mapping[str, Any]]] = {}
     for path, document in documents:
+        for each in document.get("orders", ()):
+            orders.setdefault(str(each["group"]), {})[path] = each
         for each in document.get("agreed", ()):
             group = str(each["group"])
             known[group] = (str(each["survive"]), str(each["exclusive"]))
@@ -76,9 +100,36 @@ def agreed_shown(documents: Iterable[tuple[Domain, Mapping[str, Any]]]) -> tuple
                 tuple(
                     sorted(parts.get(group, {}).values(), key=lambda each: (-len(each.servers), each.servers))
                 ),
+                order_shown(orders[group]) if group in orders else None,
             )
             for group in sorted(known)
         ]
+    )
+
+
+def order_shown(told: Mapping[Domain, Mapping[str, Any]]) -> OrderShown:
+    """By what the hosts of one group say. In a partition several may order, each its own side."""
+    lines: dict[Domain, OrderStation] = {}
+    ordering = [(path, each) for path, each in sorted(told.items()) if each["orders"]]
+    full = {other["host"] for _, each in ordering for other in each["others"] if other["full"]}
+    known = {
+        other["host"]: (other["has"], each["has"] - other["has"])
+        for _, each in ordering
+        for other in each["others"]
+    }
+    for path, each in told.items():
+        has, behind = (each["has"], 0) if each["orders"] else known.get(path, (each["has"], None))
+        slow = tuple(each["slow"])
+        lines[path] = OrderStation(path, each["orders"], has, behind, slow, path in full, each["blocked"])
+    for host, (has, behind) in known.items():
+        if host not in lines:
+            lines[host] = OrderStation(host, False, has, behind, waits=host in full)
+    some = next(iter(told.values()))
+    return OrderShown(
+        some["stable"],
+        max([each["has"] for each in told.values()]),
+        max([each["given"] for _, each in ordering], default=max([each["given"] for each in told.values()])),
+        tuple(sorted(lines.values(), key=lambda each: (not each.orders, -(each.behind or 0), each.host))),
     )
 
 

@@ -82,6 +82,7 @@ def dashboard(
         Route("/api/sightings", api.sightings),
         Route("/api/streams", api.streams),
         Route("/api/agreed", api.agreed),
+        Route("/api/led", api.led),
         Route("/api/timeline", api.timeline),
         Route("/api/events", api.events),
     ]
@@ -238,6 +239,13 @@ class _Api:
         group = _group(request)
         shown = [each for each in self._observatory.agreed if group is None or each.group == str(group)]
         return _json({"now": time.time(), "groups": shown})
+
+    async def led(self, request: Request) -> Response:
+        """Led sets: who leads, which registrar knows it, and the control tree."""
+        await self._observatory.awake()
+        group = _group(request)
+        shown = [each for each in self._observatory.led if group is None or each.group == str(group)]
+        return _json({"now": time.time(), "sets": shown})
 
     async def timeline(self, request: Request) -> Response:
         await self._observatory.awake()

@@ -30,6 +30,7 @@ from rostra.errors import Unreachable
 from rostra.names import Domain, Group, host_of, inside, name_of
 from rostra.web.agreed import AgreedShown, agreed_shown
 from rostra.web.lab import LabClient, LabState
+from rostra.web.led import LedShown, led_shown
 from rostra.web.picture import Picture, PictureEnd, PlaceReport, draw, ends_of
 from rostra.web.places import (
     OURS,
@@ -82,6 +83,7 @@ class Frame(Struct, frozen=True):
         "sightings",
         "streams",
         "agreed",
+        "led",
         "entry",
         "lab",
     ]
@@ -173,6 +175,7 @@ class Observatory:
         self.picture = Picture()
         self.groups: dict[Group, GroupShown] = {}
         self.agreed: tuple[AgreedShown, ...] = ()
+        self.led: tuple[LedShown, ...] = ()
         self._stations = {place.path: _Station(place) for place in sorted(places, key=lambda each: each.path)}
         self._stays_awake = stays_awake
         self._number = 0
@@ -238,7 +241,7 @@ class Observatory:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.life = _new_life()
-        self.picture, self.groups, self.agreed = Picture(), {}, ()
+        self.picture, self.groups, self.agreed, self.led = Picture(), {}, (), ()
         for station in self._stations.values():
             station.place.follow(())
             station.forget()
@@ -363,14 +366,18 @@ class Observatory:
             self.picture = picture
             self._publish("world", self.world)
         self._follow_groups()
-        agreed = agreed_shown(
+        told = [
             (path, station.document)
             for path, station in self._stations.items()
             if station.shown.state == "answers" and station.document is not None
-        )
+        ]
+        agreed, led = agreed_shown(told), led_shown(told)
         if agreed != self.agreed:
             self.agreed = agreed
             self._publish("agreed", agreed)
+        if led != self.led:
+            self.led = led
+            self._publish("led", led)
         if all(station.shown.state != "waiting" for station in self._stations.values()):
             self._first_words.set()
 
@@ -526,6 +533,7 @@ class Observatory:
             "sightings": self.sightings(),
             "streams": self.streams(),
             "agreed": self.agreed,
+            "led": self.led,
             "timeline": list(self.timeline),
             "lab": self.lab_shown,
         }

@@ -178,7 +178,8 @@ class _Story:
         for memory in self.recalled.memories.values():
             for at, note in memory.notes("views"):
                 if self.about in note["endpoints"]:
-                    said.append((at, f"a view is without it: {note['text']}"))
+                    how = "its agent" if note["what"] == "excluded" else "a view is without it:"
+                    said.append((at, f"{how} {note['text']}"))
         refusal = self.recalled.latest_refusal()
         if refusal is not None:
             said.append((refusal[0], refused_words(refusal[1])))

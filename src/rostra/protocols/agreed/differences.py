@@ -28,9 +28,10 @@ def _follows(view: AgreedView, base: AgreedView) -> bool:
     here, was = frozenset(view.ids), frozenset(base.ids)
     stayed = [each for each in base.ids if each in here]
     joined = [each for each in view.ids if each not in was]
-    shown = {each.id: each.attributes for each in base.members}  # a difference says nothing of these
+    shown = {each.id: each for each in base.members}
+    # A difference says nothing of attributes, nor of members that were given up meanwhile, and came again.
     return [*stayed, *joined] == list(view.ids) and all(
-        shown.get(each.id, each.attributes) == each.attributes for each in view.members
+        shown.get(each.id, each) == each for each in view.members
     )
 
 

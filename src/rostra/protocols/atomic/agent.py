@@ -14,11 +14,10 @@ from typing import Any, Final, cast
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send, TimerFired
 from rostra.core.stack import Service, ServiceName
-from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
 from rostra.protocols.agreed.events import AgreedChanged
-from rostra.protocols.agreed.groups import AgreedView
+from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
@@ -127,13 +126,16 @@ class OrderAgent(Service):
             id = StationId(self.host, self.stack[AGENT].incarnation)
             station = self.stations[group] = Station(group, id, known.kind.stable, self._bytes)
         inside = _inside(known)
-        for me in [each for each in sorted(station.gallery.members) if each not in inside]:
-            if me in known.members:
+        for me, member in sorted(station.gallery.members.items()):
+            if me not in known.members:
+                station.gone(me, LEFT, out)
+            elif me not in inside or (member.knows and inside[me].joined != member.joined):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
-                station.gone(me, LEFT, out)
-        for me, slow in sorted(inside.items()):
-            station.gallery.enter(me, slow)
+                member.joined = inside[me].joined
+        for me, agreed in sorted(inside.items()):
+            if me in known.members:  # and was not lost just now
+                station.gallery.enter(me, known.members[me].slow, agreed.joined)
         if self.stations.get(group) is station:
             blocked = known.blocked or (IN_DOUBT if known.doubt else "")
             station.look(now, _agreed_now(known) if inside else None, blocked, out)
@@ -186,11 +188,11 @@ def _agreed_now(known: HostGroup) -> AgreedNow | None:
     )
 
 
-def _inside(known: HostGroup) -> dict[Endpoint, Slow]:
-    """Members of this host that are in the last view, and how they are to be treated if they are slow."""
-    ids = frozenset() if known.view is None else frozenset(known.view.ids)
+def _inside(known: HostGroup) -> dict[Endpoint, AgreedMember]:
+    """Members of this host that are in the last view."""
+    agreed = {} if known.view is None else {each.id: each for each in known.view.members}
     return {
-        me: member.slow
+        me: agreed[member.stage.id]
         for me, member in known.members.items()
-        if isinstance(member.stage, StayInside) and member.stage.id in ids
+        if isinstance(member.stage, StayInside) and member.stage.id in agreed
     }

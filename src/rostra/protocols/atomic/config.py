@@ -24,6 +24,10 @@ WINDOW_FEED_BYTES: Final = 512 << 10
 """What may be on its way between two stations before one has said that it is there. Raising it: more at once
 over long ways, and more lost at once where datagrams are."""
 
+SHORT_S: Final = 10.0
+"""With ``stable="majority"``: so long a side waits for members without which something that was stable may be
+missing. Raising it: more time for them to come back, and a longer standstill if they do not."""
+
 TICK_S: Final = 0.02
 TICK_MAX_S: Final = 0.5
 """What may have been lost is said again after the first of these, then after twice that, up to the second, as

@@ -36,11 +36,15 @@ ITEM_BYTES: Final = 64
 class GalleryMember:
     """One member of this host."""
 
-    __slots__ = ("bytes", "handed", "is_paused", "knows", "me", "placed", "slow", "waiting", "waiting_bytes")
+    __slots__ = (
+        *("bytes", "handed", "is_paused", "joined", "knows", "me", "placed", "slow"),
+        *("waiting", "waiting_bytes"),
+    )
 
-    def __init__(self, me: Endpoint, slow: Slow) -> None:
+    def __init__(self, me: Endpoint, slow: Slow, joined: int = 0) -> None:
         self.me = me
         self.slow = slow
+        self.joined = joined  # the agreed view with which it came; with another one it came again
         self.knows = False  # it was given the view that it came with
         self.is_paused = False  # its program does not read
         self.waiting: deque[Item] = deque()  # what it was not given yet
@@ -83,10 +87,10 @@ class Gallery:
 
     # Who is here
 
-    def enter(self, me: Endpoint, slow: Slow) -> None:
+    def enter(self, me: Endpoint, slow: Slow, joined: int = 0) -> None:
         """It is a member, and waits for the view that it comes with."""
         if me not in self.members:
-            self.members[me] = GalleryMember(me, slow)
+            self.members[me] = GalleryMember(me, slow, joined)
             self._reading = None
 
     def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:

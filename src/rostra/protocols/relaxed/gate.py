@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Instant, Observation
 from rostra.errors import NotAllowed
-from rostra.groups.attributes import ProofAttributes
+from rostra.groups.attributes import DoubtAttributes, ProofAttributes
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.names.checks import Natural
@@ -110,7 +110,7 @@ class Gate:
 
 def proof_of(member: Member) -> bytes:
     attributes = member.attributes
-    return attributes.proof if type(attributes) is ProofAttributes else b""
+    return attributes.proof if isinstance(attributes, ProofAttributes | DoubtAttributes) else b""
 
 
 def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:

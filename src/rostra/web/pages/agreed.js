@@ -1,5 +1,6 @@
 // Agreed groups: the rule for partitions, the views that members have, which side lives, and who agrees on them.
-// In a partition there is one part of the table for each side, as its own hosts say it.
+// In a partition there is one part of the table for each side, as its own hosts say it. Where messages have one
+// order: who orders, how far it has come, and which hosts and members are behind.
 
 import { byId, el, set, spell, sync, write } from "./dom.js";
 import { model, on } from "./model.js";
@@ -36,6 +37,7 @@ function frame() {
     el("h3", {}, el("span", { class: "group-title" }), el("code", { class: "rule" }), el("span", { class: "kind" })),
     el("p", { class: "verdict-line", role: "status" }),
     el("div", { class: "agreed-sides" }),
+    el("div", { class: "order", hidden: true }, el("p", { class: "order-line" }), orderTable()),
     el("ul", { class: "core-sets", "aria-label": "Servers that agree on its views" }),
   );
 }
@@ -52,6 +54,7 @@ function fill(article, shown) {
   set(verdict, "data-late", String(blocked.length > 0 || apart(living)));
   // By view and not by place in the list: a side that is blocked stays where the reader looked.
   sync(find(".agreed-sides"), shown.sides, (side) => `${side.view}|${side.blocked}`, sideFrame, fillSide);
+  fillOrder(find(".order"), shown.order);
   sync(find(".core-sets"), shown.parts, (part) => part.servers.join(), () => el("li", {}), (item, part) => spell(item, agreeing(part)));
 }
 
@@ -103,6 +106,58 @@ function fillSide(box, side) {
   );
   const hidden = side.total - members.length;
   write(find(".more"), hidden > 0 ? `${hidden} more are not shown here.` : "");
+}
+
+// The order of messages
+
+const STABLE = {
+  sent: "delivered as soon as it is ordered",
+  majority: "delivered when hosts of most members have it",
+  all: "delivered when every host of the view has it",
+  disk: "delivered when it is on the disks of the view's hosts",
+};
+const BEHIND_MANY = 10000;
+
+function orderTable() {
+  return el(
+    "table",
+    { class: "order-hosts" },
+    el("caption", { class: "hidden" }, "How far each host has the order"),
+    el("thead", {}, el("tr", {}, ...["Host", "Up to", "Behind", "State"].map((name, i) => el("th", { scope: "col", class: i === 1 || i === 2 ? "n" : null }, name)))),
+    el("tbody", {}),
+  );
+}
+
+function fillOrder(box, order) {
+  box.hidden = order === null || order === undefined;
+  if (box.hidden) return;
+  const leads = order.stations.filter((station) => station.orders).map((station) => station.host);
+  const who = leads.length === 0 ? "No host that answers orders now" : leads.length === 1 ? `${leads[0]} orders` : `${leads.join(" and ")} order, each its own side`;
+  const line = box.querySelector(".order-line");
+  const until = order.delivered < order.position ? `, delivered up to ${order.delivered}` : ", all delivered";
+  write(line, `${who}. Position ${order.position}${until}. A message is ${STABLE[order.stable] ?? order.stable} (stable="${order.stable}").`);
+  set(line, "data-late", String(leads.length === 0));
+  sync(box.querySelector("tbody"), order.stations, (station) => station.host, orderRow, fillStation);
+}
+
+function orderRow() {
+  return el("tr", {}, el("th", { scope: "row" }), el("td", { class: "n" }), el("td", { class: "n" }), el("td", { class: "state" }));
+}
+
+function fillStation(row, station) {
+  const [host, has, behind, state] = row.children;
+  write(host, station.host);
+  write(has, String(station.has));
+  write(behind, station.orders ? "" : station.behind === null ? "?" : String(station.behind));
+  const words = [
+    station.orders ? "orders" : "",
+    station.blocked ? `blocked: ${station.blocked}` : "",
+    station.slow.length ? `${station.slow.join(", ")} ${station.slow.length === 1 ? "does" : "do"} not read` : "",
+    station.waits ? "the order waits for it" : "",
+    !station.slow.length && station.behind >= BEHIND_MANY ? "lags" : "",
+  ].filter(Boolean);
+  spell(state, words.join("; ") || "keeps up");
+  set(row, "data-late", station.waits || station.slow.length > 0 || Boolean(station.blocked) || station.behind >= BEHIND_MANY || null);
 }
 
 function agreeing({ set: domain, servers, coordinator, isolated, number, blocked }) {

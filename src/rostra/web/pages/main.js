@@ -2,6 +2,7 @@
 
 import { byId, set, write } from "./dom.js";
 import * as agreed from "./agreed.js";
+import * as led from "./led.js";
 import * as detail from "./detail.js";
 import * as groups from "./groups.js";
 import * as lab from "./lab.js";
@@ -56,6 +57,6 @@ on(["world"], () => {
 byId("lost-retry").addEventListener("click", () => stream.retry());
 setInterval(showConnection, 500);
 
-for (const part of [tree, detail, lab, sightings, streams, timeline, agreed]) part.start();
+for (const part of [tree, detail, lab, sightings, streams, timeline, agreed, led]) part.start();
 groups.start(follow);
 stream.open(pinned);

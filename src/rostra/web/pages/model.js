@@ -12,6 +12,7 @@ export const model = {
   streams: {}, // by place: what its members say and hear
   entries: new Map(), // by number, the oldest first
   agreed: [], // groups whose views servers agree on
+  led: [], // sets that an agent leads
   lab: null,
   at: null, // when the server last said something
 };
@@ -48,6 +49,7 @@ export function apply(kind, content) {
         sightings: content.sightings,
         streams: Object.fromEntries(content.streams.map((each) => [each.place, each])),
         agreed: content.agreed,
+        led: content.led,
         lab: content.lab,
         views: new Map(),
         entries: new Map(content.timeline.map((entry) => [entry.number, entry])),
@@ -59,6 +61,7 @@ export function apply(kind, content) {
     case "groups":
     case "sightings":
     case "agreed":
+    case "led":
     case "lab":
       model[kind] = content;
       break;

@@ -4,7 +4,7 @@
 const SILENCE_MS = 12_000; // the server says something every five seconds
 const BACK_AFTER_MS = [500, 1000, 2000, 4000, 8000];
 
-const KINDS = ["snapshot", "world", "place", "groups", "view", "unview", "sightings", "streams", "agreed", "entry", "lab", "beat"];
+const KINDS = ["snapshot", "world", "place", "groups", "view", "unview", "sightings", "streams", "agreed", "led", "entry", "lab", "beat"];
 
 export class Stream {
   #hear;

@@ -105,8 +105,8 @@ function fill(group, senders, receivers) {
   });
   const pairs = new Map();
   for (const each of receivers) pairs.set(each.member, [...(pairs.get(each.member) ?? []), each]);
-  const receivers = [...pairs.values()].map(gather).sort(byNeed);
-  sync(find("#receivers tbody"), receivers.slice(0, ROWS_MAX), (each) => each.member, row, (element, each) => {
+  const gathered = [...pairs.values()].map(gather).sort(byNeed);
+  sync(find("#receivers tbody"), gathered.slice(0, ROWS_MAX), (each) => each.member, row, (element, each) => {
     cells(element, each, [
       perSecond(each.rate),
       String(each.behind),
@@ -115,7 +115,7 @@ function fill(group, senders, receivers) {
     ]);
     write(element.querySelector(".of"), `${host(each.member)}, ${each.late ? `most behind ${short(each.sender)}` : `of ${count(each.of, "sender")}`}`);
   });
-  const hidden = Math.max(0, receivers.length - ROWS_MAX);
+  const hidden = Math.max(0, gathered.length - ROWS_MAX);
   write(find(".more"), hidden ? `${count(hidden, "more receiver")} not shown here: those furthest behind come first.` : "");
   const worst = late[0]?.place ?? senders[0]?.place ?? receivers[0]?.place;
   const [name, scope] = [group.slice(0, group.lastIndexOf("@")), group.slice(group.lastIndexOf("@") + 1)];

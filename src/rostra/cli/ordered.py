@@ -1,0 +1,246 @@
+"""`rostra send` and `rostra tail` in groups with ``delivery="atomic"``: receipts, positions and views."""
+
+import asyncio
+import base64
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from rostra.cli.changes import document as change_document
+from rostra.cli.common import EXIT_OK, remark
+from rostra.cli.following import until_told
+from rostra.cli.output import OutputFormat, say, show_json, text_of
+from rostra.client import Blocked, CallAsked, Me, Message, Messages, Ordered, Receipt, View
+from rostra.errors import InDoubt, RostraError
+from rostra.groups.attributes import Slow
+from rostra.names import Endpoint, Group
+
+BATCH: Final = 1000
+
+LOOK_WITHIN_S: Final = 2.0
+"""How long servers may take to say what a group is."""
+
+FINISH_WITHIN_S: Final = 10.0
+"""How long we wait, after Ctrl-C, for the receipts of what was handed over."""
+
+
+class DeliveryChoice(StrEnum):
+    FIFO = "fifo"
+    ATOMIC = "atomic"
+
+
+Delivery = Annotated[
+    DeliveryChoice | None,
+    typer.Option(
+        "--delivery",
+        help="What a group is to promise that does not exist yet; atomic: one order for all.",
+        show_default="as the group is; else fifo",
+    ),
+]
+
+
+class GroupPlan(NamedTuple):
+    is_atomic: bool
+    create: bool  # it does not exist, as far as the servers say
+
+
+async def plan_for(me: Me, group: Group, chosen: DeliveryChoice | None) -> GroupPlan:
+    """What the group is, if there is one with agreed membership; else what was chosen."""
+    try:
+        info = await me.groups.look(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
+    except RostraError:  # there is none, or nobody says: joining it says what is wrong
+        return GroupPlan(chosen is DeliveryChoice.ATOMIC, create=True)
+    return GroupPlan(info.delivery == "atomic" and chosen is not DeliveryChoice.FIFO, create=False)
+
+
+@contextlib.asynccontextmanager
+async def joined(me: Me, group: Group, create: bool, slow: Slow = Slow.THROTTLE) -> AsyncIterator[Ordered]:
+    async with me.join(
+        group.name,
+        group.scope,
+        membership="agreed",
+        delivery="atomic",
+        create=create,
+        slow="expel" if slow is Slow.EXPEL else "throttle",
+    ) as ordered:
+        yield ordered
+
+
+# Sending
+
+
+async def send_ordered(
+    ordered: Ordered, wait: int, batches: AsyncIterator[list[bytes]], output: OutputFormat
+) -> int:
+    """Each message, and then the places that they were given."""
+    sending = _Sending(ordered, output)
+    reading = asyncio.create_task(sending.read())
+    try:
+        async with until_told():
+            await ordered.ready()
+            await sending.until_there(wait)
+            async for lines in batches:
+                await sending.send(lines)
+        await sending.finish()
+    finally:
+        reading.cancel()
+        with contextlib.suppress(asyncio.CancelledError, RostraError):
+            await reading
+    sending.sum_up()
+    return EXIT_OK
+
+
+class _Sending:
+    def __init__(self, ordered: Ordered, output: OutputFormat) -> None:
+        self._ordered = ordered
+        self._output = output
+        self._changed = asyncio.Event()
+        self._pending: asyncio.Future[list[Receipt]] | None = None
+        self._count = 0
+        self._first: Receipt | None = None
+        self._last: Receipt | None = None
+
+    async def read(self) -> None:
+        """Members are given their own messages too; who does not read makes the others wait."""
+        async for item in self._ordered.items(batch=BATCH):
+            if isinstance(item, View):
+                self._changed.set()
+            elif isinstance(item, Blocked):
+                remark(f"{self._ordered.group} stands still here, and so do we: {item.because}")
+            elif isinstance(item, CallAsked):
+                await item.answer(b"")
+
+    async def until_there(self, count: int) -> None:
+        if len(self._ordered.members) <= count and count:
+            remark(f"waiting for {count} others in {self._ordered.group}")
+        while len(self._ordered.members) <= count and count:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def send(self, lines: list[bytes]) -> None:
+        self._pending = asyncio.ensure_future(self._ordered.send_many(lines))
+        self._show(await asyncio.shield(self._pending))
+        self._pending = None
+
+    async def finish(self) -> None:
+        """After Ctrl-C: what was handed over has its receipts soon, or nobody knows."""
+        if self._pending is None:
+            return
+        try:
+            async with asyncio.timeout(FINISH_WITHIN_S):
+                self._show(await self._pending)
+        except TimeoutError:
+            raise InDoubt(
+                f"the last messages had no place in {self._ordered.group} within {FINISH_WITHIN_S:g} s:"
+                " members may deliver them yet",
+                fix="look for them with rostra tail before you send them again",
+            ) from None
+
+    def _show(self, receipts: list[Receipt]) -> None:
+        if not receipts:
+            return
+        self._count += len(receipts)
+        self._first, self._last = self._first or receipts[0], receipts[-1]
+        if self._output is not OutputFormat.TABLE:
+            for each in receipts:
+                show_json({"position": each.position, "view": each.view}, OutputFormat.JSONL)
+            sys.stdout.flush()
+
+    def sum_up(self) -> None:
+        first, last = self._first, self._last
+        if first is None or last is None:
+            remark("nothing was sent: no line came on stdin")
+        elif self._output is not OutputFormat.TABLE:
+            return
+        elif self._count == 1:
+            say(f"position {first.position}, view {first.view}")
+        else:
+            say(f"{self._count} messages, positions {first.position} to {last.position}, view {last.view}")
+
+
+# Listening
+
+
+async def tail_ordered(me: Me, ordered: Ordered, count: int | None, output: OutputFormat) -> None:
+    await ordered.ready()
+    remark(f"{me.endpoint} listens in {ordered.group}")
+    left = count
+    async for item in ordered.items(batch=BATCH):
+        match item:
+            case Messages(sender, first, bodies, sent_at, position):
+                shown = bodies if left is None else bodies[:left]
+                _show_messages(sender, first, shown, sent_at, position, output)
+                left = None if left is None else left - len(shown)
+            case Message(sender, body, number, sent_at, position):
+                _show_messages(sender, number, [body], sent_at, position, output)
+                left = None if left is None else left - 1
+            case CallAsked(sender, body, position):
+                _show_messages(sender, 0, [body], 0.0, position, output)
+                await item.answer(b"")  # who asks all members waits for us as well
+                left = None if left is None else left - 1
+            case View():
+                _show_view(ordered.group, item, output)
+            case Blocked(because=because):
+                remark(f"{ordered.group} stands still here: {because}")
+                if output is not OutputFormat.TABLE:
+                    show_json(
+                        {"change": "blocked", "group": str(ordered.group), "because": because},
+                        OutputFormat.JSONL,
+                    )
+        if left == 0:
+            return
+
+
+def _show_messages(
+    sender: Endpoint, first: int, bodies: list[bytes], at: float, position: int, output: OutputFormat
+) -> None:
+    if output is not OutputFormat.TABLE:
+        for nth, body in enumerate(bodies):
+            said = message_document(Message(sender, body, first + nth, at))
+            show_json(said | {"position": position + nth}, OutputFormat.JSONL)
+    elif sys.stdout.isatty():
+        for nth, body in enumerate(bodies):
+            say(f"{position + nth:>7}  {body.decode(errors='backslashreplace')}")
+    else:
+        sys.stdout.buffer.write(b"\n".join(bodies) + b"\n")  # a script reads them as they are
+    sys.stdout.flush()
+
+
+def message_document(message: Message) -> dict[str, Any]:
+    at = message.sent_at
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
+    return {
+        "change": "message",
+        "sender": message.sender,
+        "number": message.number,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z",
+        **body,
+    }
+
+
+def _show_view(group: Group, view: View, output: OutputFormat) -> None:
+    if output is not OutputFormat.TABLE:
+        said = change_document(group, view, view.members, time.time())
+        said |= {
+            "view": view.number,
+            "fence": view.fence,
+            "members": [{"endpoint": each.endpoint, "meta": text_of(each.meta)} for each in view.members],
+            **{name: list(getattr(view, name)) for name in ("joined", "left", "failed")},
+        }
+        show_json(said, OutputFormat.JSONL)
+        return
+    changes = [
+        f"{', '.join(who)} {how}"
+        for who, how in ((view.joined, "joined"), (view.left, "left"), (view.failed, "failed"))
+        if who
+    ]
+    many = f"{len(view.members)} member{'s' * (len(view.members) != 1)}"
+    remark(f"view {view.number} of {group}: {'; '.join([many, *changes])}")

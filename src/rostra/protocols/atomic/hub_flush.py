@@ -1,0 +1,313 @@
+"""How an order begins anew when its orderer changes: reports, the decision which log counts, a new epoch.
+
+    freeze ──▶ HubReport ──▶ the first station of the agreed view: all have reported
+           ◀── HubStart ──── the longest log of the newest epoch counts; HubFetch, if it is not its own
+           ◀── HubOut ────── the group went on without this station
+
+A station that has reported takes nothing more of the old epoch, so the decision is about logs that do not
+grow (TA22, A-089).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rostra.core.effects import Effect, Ignored, Instant
+from rostra.names import Domain, Endpoint
+from rostra.protocols.atomic.config import SHORT_S
+from rostra.protocols.atomic.events import OrderFlushed
+from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
+from rostra.protocols.atomic.hub_order import HubOrder
+from rostra.protocols.atomic.logs import is_enough, is_prefix, longest_log
+from rostra.protocols.atomic.messages import (
+    CHAIN_MAX,
+    Chain,
+    HubAsk,
+    HubData,
+    HubFetch,
+    HubOut,
+    HubReport,
+    HubStart,
+    MarkEntry,
+    StationId,
+    Way,
+)
+from rostra.protocols.atomic.state import (
+    OrderLog,
+    StationFollows,
+    StationGathers,
+    StationOrders,
+    StationReports,
+)
+
+SHORT: Final = "less than half of the last ordered view is here: what was stable may be missing"
+LOST: Final = "more than half of the last ordered view is lost, and what was stable may be with it"
+WENT_ON: Final = "the group went on without this host"
+
+
+class HubFlush(HubOrder):
+    """A station between two epochs."""
+
+    def _view_changed(self, now: Instant, out: list[Effect]) -> None:
+        assert self.agreed is not None
+        first = self.agreed.first
+        if self.orders and first == self.me:
+            self._linked = {id: each for id, each in self._linked.items() if each.view == self.agreed.key}
+            self._outs = set()  # who is still in it may have come again
+            return  # it gets its place when all new stations have reported
+        if isinstance(self.stage, StationFollows) and self.stage.orderer == first:
+            return  # its place will come
+        self._freeze(out)
+        if first == self.me:
+            self._gather(now, out)
+        else:
+            self.stage = StationReports(first)
+            self._report(out)
+
+    def _freeze(self, out: list[Effect]) -> None:
+        """Nothing of the old epoch counts from here on."""
+        self._short = ""
+        self._peers = {}
+        self._linked = {}
+        self._outs = set()
+        self._queue.clear()
+        self._fresh.clear()
+        self._drop_up()
+        self._says_have = False
+        self._progress = True
+
+    def _drop_up(self) -> None:
+        """What our members said is to be sent anew, as far as it is not in the order."""
+        self._up, self._upped, self._heard_upto = None, {}, 0
+
+    def _reset_if_new(self, now: Instant, out: list[Effect]) -> None:
+        """None of our members is in the order any more, nor will one be by what we have: begin anew."""
+        if not self.chain or not isinstance(self.stage, StationFollows | StationReports):
+            return
+        if isinstance(self.stage, StationFollows) and self.marked is None:
+            return  # started for members of ours: the view that they come with is on its way
+        if any(each.knows for each in self.gallery.members.values()):
+            return
+        ahead = [each.view.endpoints for each in self.log.entries if isinstance(each, MarkEntry)]
+        if any(not here.isdisjoint(self.gallery.members) for here in ahead) or self.agreed is None:
+            return
+        self._freeze(out)
+        self._forget_order()
+        self.stage = StationReports(self.agreed.first)
+        self._report(out)
+
+    def _forget_order(self) -> None:
+        self.chain = ()
+        self.log = OrderLog(1)
+        self.accept = self.all = 0
+        self.marked = None
+        self._left.clear()
+
+    # Reports, and a new epoch
+
+    def _own_report(self) -> HubReport:
+        assert self.agreed is not None
+        waiting = [each.me for each in self.gallery.members.values() if not each.knows]
+        return HubReport(
+            self.agreed.key, self.me.life, self.chain, self.log.next, self.log.low, tuple(sorted(waiting))
+        )
+
+    def _report(self, out: list[Effect]) -> None:
+        if isinstance(self.stage, StationReports):
+            self._post(self.stage.to.host, self._own_report(), out)
+
+    def _gather(self, now: Instant, out: list[Effect]) -> None:
+        self.stage = StationGathers({self.me: self._own_report()})
+        self._decide(now, out)
+        self._ask(out)
+
+    def _ask(self, out: list[Effect]) -> None:
+        if isinstance(self.stage, StationGathers) and self.agreed is not None:
+            for each in self.agreed.stations:
+                if each not in self.stage.reports:
+                    self._post(each.host, HubAsk(self.agreed.key), out)
+
+    def _ask_for_mark(self, out: list[Effect]) -> None:
+        """Stations that we do not know, and without which the last agreed view gets no place: one may take us
+        for its orderer, though it was out of a view between."""
+        if self.agreed is not None and self._lacks_mark and self.agreed.first == self.me:
+            for id in self.agreed.stations:
+                peer = self._peers.get(id.host)
+                known = peer is not None and peer.id == id
+                if not known and id not in self._linked and id not in self._outs and id != self.me:
+                    self._post(id.host, HubAsk(self.agreed.key), out)
+
+    def _reported(self, now: Instant, id: StationId, report: HubReport, out: list[Effect]) -> None:
+        assert self.agreed is not None
+        match self.stage:
+            case StationGathers(reports):
+                if id in reports and reports[id] != report and self.stage.fetching is not None:
+                    return  # the decision is made
+                reports[id] = report
+                self._decide(now, out)
+            case StationOrders():
+                self._reported_late(now, id, report, out)
+            case _:
+                out.append(Ignored("HubReport", "not the first station"))
+
+    def _reported_late(self, now: Instant, id: StationId, report: HubReport, out: list[Effect]) -> None:
+        """To an orderer: from a station that has come, that missed its start, or that was elsewhere."""
+        assert self.agreed is not None and self.epoch is not None
+        peer = self._peers.get(id.host)
+        if peer is not None and peer.id == id and report.view == peer.view:
+            if not peer.started:  # a new one would lose what it has sent us meanwhile
+                self._send_start(peer, out)
+        elif report.epoch is None:
+            place = self._place_of(report.members)
+            if place is None or (peer is not None and place[1] < peer.next and peer.id == id):
+                self._linked[id] = report
+            else:
+                self._start_peer(id, report.view, *place, out)
+        elif peer is not None and peer.id == id and (report.epoch == self.epoch or not peer.started):
+            if peer.next <= report.next <= self.log.next:
+                peer.view = report.view
+                self._start_peer(id, report.view, self._out.number_at(report.next), report.next, out)
+        elif report.epoch.number > self.epoch.number:
+            self._freeze(out)  # another one has ordered meanwhile: all have to report
+            self._gather(now, out)
+            self._reported(now, id, report, out)
+        else:
+            self._outs.add(id)
+            self._post(id.host, HubOut(self.agreed.key, WENT_ON), out)
+
+    def _place_of(self, members: Iterable[Endpoint]) -> tuple[int, int] | None:
+        """Number and position of the first view in our feed with one of these."""
+        wanted = frozenset(members)
+        for entry in self.log.entries:
+            if isinstance(entry, MarkEntry) and not wanted.isdisjoint(entry.view.endpoints):
+                number = self._out.number_at(entry.position)
+                return None if number <= self._out.forgotten else (number, entry.position)
+        return None
+
+    def _decide(self, now: Instant, out: list[Effect]) -> None:
+        """All have reported: the longest log of the newest epoch is the group's."""
+        assert isinstance(self.stage, StationGathers) and self.agreed is not None
+        reports = self.stage.reports
+        if any(each not in reports for each in self.agreed.stations):
+            return
+        ranked = [(id, reports[id]) for id in self.agreed.stations]
+        best = longest_log(ranked)
+        if best is None:
+            self._begin(now, ranked, (), out)
+            return
+        holder, log = best
+        goes_on = [(id, each) for id, each in ranked if each.epoch is None or is_prefix(id, each, log)]
+        mine = dict(goes_on).get(self.me)
+        if mine is None or (mine.epoch is not None and mine.next < log.low):
+            self.excluded = WENT_ON
+            return
+        if mine.epoch is None and self.stage.fetching is None:  # we come anew: from where all others are
+            self._forget_order()
+            ends = [each.next for _, each in goes_on if each.epoch is not None]
+            self.log = OrderLog(min([end for end in ends if end >= log.low]))
+        if self.log.next < log.next:
+            if self.stage.fetching != holder:
+                self.stage = StationGathers(reports, holder, log.next)
+                self._in = InFeed(feed_name(holder.host), 1)
+                self._fetch(out)
+            return
+        goes_on = [(id, each) for id, each in goes_on if each.epoch is None or self._can_follow(id, each)]
+        if self.me not in dict(goes_on):
+            self.excluded = WENT_ON
+            return
+        for id, _ in ranked:
+            if id not in dict(goes_on):
+                self._outs.add(id)
+                self._post(id.host, HubOut(self.agreed.key, WENT_ON), out)
+        self._begin(now, goes_on, log.chain, out)
+
+    def _can_follow(self, id: StationId, report: HubReport) -> bool:
+        """Was it in every view that has a place behind its log's end, and do we hold all from there on?"""
+        lacks = [entry for entry, _ in self.log.since(report.next)]
+        return report.next >= self.log.low and all(
+            id in entry.stations for entry in lacks if isinstance(entry, MarkEntry)
+        )
+
+    def _fall_short(
+        self, now: Instant, reports: list[tuple[StationId, HubReport]], out: list[Effect]
+    ) -> None:
+        """What was stable may be missing here. Those who have it may be back soon; after a while they are
+        taken for lost: all who have a part in this order are told, and a new one begins."""
+        assert self.agreed is not None
+        if not self._short:
+            self._short, self._short_since = SHORT, now
+            self._block("", self.agreed, out)
+        elif now - self._short_since >= SHORT_S:
+            self.excluded = LOST
+            for id, each in reports:
+                if id != self.me and each.epoch is not None:
+                    self._post(id.host, HubOut(self.agreed.key, LOST), out)
+
+    def _fetch(self, out: list[Effect]) -> None:
+        if isinstance(self.stage, StationGathers) and self.stage.fetching is not None and self.agreed:
+            self._post(self.stage.fetching.host, HubFetch(self.agreed.key, self.log.next), out)
+
+    def _begin(
+        self, now: Instant, reports: list[tuple[StationId, HubReport]], chain: Chain, out: list[Effect]
+    ) -> None:
+        assert self.agreed is not None
+        if self._standstill:
+            return
+        if self._stable == "majority" and not is_enough(self.marked, reports, self._left):
+            self._fall_short(now, reports, out)
+            return
+        if self._short:
+            self._short = ""
+            self._block("", self.agreed, out)
+        stations = tuple([id for id, _ in reports])
+        self.chain = (*chain, (self.agreed.key, stations))[-CHAIN_MAX:]
+        if not chain and not self.log.entries:
+            self.accept = self.all = self.log.next
+        mark = self.log.next
+        self.stage = StationOrders(mark)
+        self._out = OutFeed(feed_name(self.me.host))
+        lowest = min([each.next for id, each in reports if each.epoch is not None], default=mark)
+        again = self.log.since(lowest)
+        if again:
+            self._out.add([encoded for _, encoded in again], [entry.end for entry, _ in again])
+        for id, each in reports:
+            if id != self.me and each.epoch is not None:
+                self._start_peer(id, each.view, self._out.number_at(each.next), each.next, out, send=False)
+        self._linked = {id: each for id, each in reports if each.epoch is None and id != self.me}
+        out.append(OrderFlushed(self.group, self.agreed.key, mark, len(stations)))
+        self._mark(out)
+        self._queue.extend(self._unplaced.values())
+        for peer in self._peers.values():
+            self._send_start(peer, out)
+        if again and self._peers:
+            for run in list(self._out.store.runs):
+                self._cast(run, out)
+        self._end(now, out)
+
+    def _started(self, now: Instant, start: HubStart, out: list[Effect]) -> None:
+        assert isinstance(self.stage, StationReports)
+        orderer = self.stage.to
+        if not self.chain:
+            self.log = OrderLog(start.position)
+            self.accept = self.all = start.position
+        elif start.position != self.log.next:
+            out.append(Ignored("HubStart", "not where our log ends"))
+            return
+        self.chain = start.chain
+        self.stage = StationFollows(orderer, start.mark)
+        self._in = InFeed(feed_name(orderer.host), start.first)
+        self._drop_up()
+        self._says_have = self._progress = True
+
+    def _send_log(self, to: Domain, position: int, out: list[Effect]) -> None:
+        """To the next orderer: what it lacks. We are frozen, so this is all there is."""
+        if not isinstance(self.stage, StationReports) or self.stage.to.host != to or self.agreed is None:
+            out.append(Ignored("HubFetch", "not frozen"))
+            return
+        lacks = self.log.since(position)
+        if self._up is None:
+            self._up = OutFeed(feed_name(self.me.host))
+            if lacks:
+                self._up.add([encoded for _, encoded in lacks], [entry.end for entry, _ in lacks])
+        for run in self._up.store.runs:
+            for data in self._up.data(run, self._bytes):
+                self._post(to, HubData(self.agreed.key, Way.FETCH, 0, 0, data), out)

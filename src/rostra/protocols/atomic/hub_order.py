@@ -1,0 +1,343 @@
+"""One station's part of the order: what has a place, what is stable, what is given to members.
+
+    runs of members ──▶ queue ──▶ the next place ──▶ log ── stable? ──▶ given to our members
+    an agreed view ──▶ its place, when each new station in it has reported ──┘
+
+All of it is at every station; only the orderer gives places. How an order begins anew is in `hub_flush.py`,
+what comes from outside in `hub.py`, where the picture of the whole is.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from rostra.core.effects import Effect, Ignored, Instant, SetTimer, TimerKey
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
+from rostra.protocols.atomic.events import HubPost
+from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
+from rostra.protocols.atomic.logs import majority_has, shown_view
+from rostra.protocols.atomic.messages import (
+    AnyHubMessage,
+    Chain,
+    HubData,
+    HubHave,
+    HubPulse,
+    HubReport,
+    HubStart,
+    MarkEntry,
+    RunEntry,
+    StationId,
+    ViewKey,
+    Way,
+    encode_entry,
+)
+from rostra.protocols.atomic.state import (
+    AgreedNow,
+    OrderLog,
+    Stage,
+    StationFollows,
+    StationGathers,
+    StationIdle,
+    StationOrders,
+    StationPeer,
+    StationReports,
+)
+from rostra.protocols.atomic.station import Gallery
+from rostra.protocols.flow.messages import Run
+
+
+class HubOrder:
+    """What a station has of the order, and what it does at the end of every step."""
+
+    def __init__(self, group: Group, me: StationId, stable: str, datagram_bytes: int) -> None:
+        self.group = group
+        self.me = me
+        self.gallery = Gallery(group, stable)
+        self.agreed: AgreedNow | None = None
+        self.stage: Stage = StationIdle()
+        self.chain: Chain = ()
+        self.log = OrderLog(1)
+        self.accept = self.all = 0  # below these positions everything is stable; and with all stations
+        self.marked: MarkEntry | None = None  # the last view in our log
+        self.excluded = ""  # why, if we are
+        self._standstill = ""  # why our side must not go on
+        self._short = ""  # why nobody orders, though it may
+        self._short_since: Instant = 0.0
+        self._stable = stable
+        self._bytes = datagram_bytes
+        self._left: set[MemberId] = set()  # since the last view in our log
+        self._peers: dict[Domain, StationPeer] = {}
+        self._linked: dict[StationId, HubReport] = {}  # who wait for the view that they come with
+        self._outs: set[StationId] = set()  # without whom the group goes on
+        self._out = OutFeed(feed_name(me.host))
+        self._in = InFeed(feed_name(me.host), 1)
+        self._up: OutFeed | None = None  # ours to the orderer, from when on it may have it
+        self._unplaced: dict[tuple[Endpoint, int], RunEntry] = {}  # of our members, oldest first
+        self._upped: dict[tuple[Endpoint, int], int] = {}  # those that are in the feed, the oldest: numbers
+        self._heard_upto = 0  # of these numbers the orderer has surely heard
+        self._queue: deque[RunEntry] = deque()  # at the orderer: to be ordered
+        self._fresh: list[tuple[bytes, int]] = []  # ordered in this step
+        self._says_have = False
+        self._progress = True
+        self._ticks = 0
+        self._is_timed = False
+
+    # What it is
+
+    @property
+    def epoch(self) -> ViewKey | None:
+        return self.chain[-1][0] if self.chain else None
+
+    @property
+    def orders(self) -> bool:
+        return isinstance(self.stage, StationOrders)
+
+    @property
+    def orderer(self) -> StationId | None:
+        match self.stage:
+            case StationOrders():
+                return self.me
+            case StationFollows(orderer):
+                return orderer
+        return None
+
+    def _block(self, why: str, agreed: AgreedNow | None, out: list[Effect]) -> None:
+        """A standstill ends with a view: with the one that they had, if it is still the last; else with that
+        which gets its place next."""
+        gallery = self.gallery
+        why = why or self._short
+        if why:
+            if why != gallery.blocked:
+                gallery.blocked = why
+                gallery.give_blocked(why, out)
+        elif gallery.blocked:
+            gallery.blocked = ""
+            if gallery.view is not None and agreed is not None and gallery.view.key == agreed.key:
+                gallery.show_again(out)
+
+    @property
+    def _lacks_mark(self) -> bool:
+        key = None if self.marked is None else self.marked.view.key
+        return self.agreed is not None and key != self.agreed.key
+
+    def _start_peer(
+        self,
+        id: StationId,
+        view: ViewKey,
+        first: int,
+        position: int,
+        out: list[Effect],
+        *,
+        send: bool = True,
+    ) -> None:
+        peer = self._peers[id.host] = StationPeer(id, view, first, position, InFeed(feed_name(id.host), 1))
+        if send:
+            self._send_start(peer, out)
+
+    def _send_start(self, peer: StationPeer, out: list[Effect]) -> None:
+        mark = self.stage.mark if isinstance(self.stage, StationOrders) else 0
+        self._post(peer.id.host, HubStart(peer.view, self.chain, peer.first, peer.position, mark), out)
+
+    # Views get their places
+
+    def _mark(self, out: list[Effect]) -> bool:
+        """Give the last agreed view its place, if all new stations in it have reported."""
+        agreed = self.agreed
+        if not self.orders or agreed is None or agreed.first != self.me or self.gallery.blocked:
+            return False
+        if not self._lacks_mark:
+            return False
+        for id in agreed.stations:
+            peer = self._peers.get(id.host)
+            flows = id == self.me or (peer is not None and peer.id == id)
+            if not flows and id not in self._linked and id not in self._outs:
+                return False
+        before = None if self.marked is None else self.marked.view
+        view = shown_view(agreed, before, frozenset(self._left))
+        entry = MarkEntry(self.log.next, view, agreed.stations)
+        self._left.clear()
+        hosts = {id.host: id for id in agreed.stations}
+        self._peers = {h: each for h, each in self._peers.items() if hosts.get(h) == each.id}
+        number = self._out.high + len(self._fresh) + 1
+        self._append(entry, encode_entry(entry), out)
+        for id in agreed.stations:
+            if (report := self._linked.pop(id, None)) is not None:
+                self._start_peer(id, report.view, number, entry.position, out)
+        return True
+
+    # The order, at the orderer
+
+    @property
+    def _may_order(self) -> bool:
+        return (
+            not self.gallery.blocked
+            and not self.gallery.is_full
+            and self._out.store.bytes < WINDOW_FEED_BYTES
+            and self.marked is not None
+            and not any(peer.full for peer in self._peers.values())
+        )
+
+    def _order(self, out: list[Effect]) -> None:
+        assert self.marked is not None
+        inside = self.marked.view.endpoints
+        while self._queue and self._may_order:
+            entry = self._queue.popleft()
+            if entry.sender in inside:
+                self._place(entry, out)
+            else:
+                out.append(Ignored("HubData", "not a member"))
+            if len(self._fresh) >= 64:
+                self._send_fresh(out)
+
+    def _place(self, entry: RunEntry, out: list[Effect]) -> None:
+        placed = RunEntry(self.log.next, entry.sender, entry.run)
+        if not self._peers and self.log.given == self.log.next:
+            self.log.next = self.log.given = self.accept = self.all = placed.end
+            self._unplaced.pop((entry.sender, entry.run.first), None)
+            self.gallery.give_run(placed.sender, placed.run, placed.position, out)
+            return
+        self._append(placed, encode_entry(placed), out)
+
+    def _append(self, entry: RunEntry | MarkEntry, encoded: bytes, out: list[Effect]) -> None:
+        """The next entry of the order, at any station."""
+        self.log.append(entry, encoded)
+        if isinstance(entry, MarkEntry):
+            self.marked = entry
+        elif self._unplaced:
+            key = (entry.sender, entry.run.first)
+            self._unplaced.pop(key, None)
+            self._heard_upto = max(self._heard_upto, self._upped.pop(key, 0))
+        if self.orders:
+            self._fresh.append((encoded, entry.end))
+        self._progress = True
+
+    def _advance(self, out: list[Effect]) -> bool:
+        """What is stable by what we know of the others?"""
+        peers = self._peers
+        lowest = min([peer.next for peer in peers.values()], default=self.log.next)
+        self.all = max(self.all, lowest)
+        stable = lowest
+        if self._stable == "sent":
+            stable = self.log.next
+        elif self._stable == "majority":
+            nexts = {self.me.host: self.log.next, **{h: peer.next for h, peer in peers.items()}}
+            stable = lowest if self.marked is None else majority_has(self.marked.view, nexts)
+        before, self.accept = self.accept, max(self.accept, stable)
+        self._out.forget(self.all)
+        return self.accept > before
+
+    def _send_fresh(self, out: list[Effect]) -> None:
+        fresh, self._fresh = self._fresh, []
+        if not self._peers:
+            self._out.high += len(fresh)
+            self._out.forgotten = self._out.high
+            return
+        run = self._out.add([encoded for encoded, _ in fresh], [end for _, end in fresh])
+        self._cast(run, out)
+
+    def _cast(self, run: Run, out: list[Effect]) -> None:
+        assert self.epoch is not None
+        for data in self._out.data(run, self._bytes):
+            message = HubData(self.epoch, Way.DOWN, self.accept, self.all, data)
+            for host in sorted(self._peers):
+                self._post(host, message, out)
+
+    def _pulse(self, hosts: Iterable[Domain], out: list[Effect]) -> None:
+        assert self.epoch is not None
+        pulse = HubPulse(self.epoch, Way.DOWN, self._out.high, self.accept, self.all)
+        for host in hosts:
+            self._post(host, pulse, out)
+
+    # At the end of a step
+
+    def _end(self, now: Instant, out: list[Effect]) -> None:
+        if self.orders:
+            self._mark(out)
+            if self._queue and self.marked is not None:
+                self._order(out)
+            before = self._advance(out)
+            if self._fresh:
+                self._send_fresh(out)
+            if before:
+                self._pulse(sorted([h for h, peer in self._peers.items() if peer.accept < self.accept]), out)
+        self._give(out)
+        if isinstance(self.stage, StationFollows):
+            self._hand_up(out)
+            if self._says_have:
+                self._have(out)
+        self._rest(out)
+
+    def _give(self, out: list[Effect]) -> None:
+        gallery = self.gallery
+        if gallery.blocked:
+            return
+        for entry in self.log.due(self.accept):
+            if isinstance(entry, MarkEntry):
+                gallery.give_view(entry.view, entry.position, self.orderer, out)
+            else:
+                gallery.give_run(entry.sender, entry.run, entry.position, out)
+            self.log.given = entry.end
+        self.log.forget(self.all)
+
+    def _have(self, out: list[Effect]) -> None:
+        assert isinstance(self.stage, StationFollows) and self.epoch is not None
+        self._says_have = False
+        have = HubHave(self.epoch, self.log.next, self.accept, self.gallery.is_full)
+        self._post(self.stage.orderer.host, have, out)
+
+    def _hand_up(self, out: list[Effect]) -> None:
+        """Runs of our members to the orderer; not before we know which of them are in the order already."""
+        assert isinstance(self.stage, StationFollows) and self.epoch is not None
+        if self.log.next <= self.stage.mark or self.gallery.blocked:
+            return
+        if self._up is None:
+            self._up = OutFeed(feed_name(self.me.host))
+        self._up.forget(self._heard_upto)
+        if len(self._upped) < len(self._unplaced):
+            for key, entry in list(islice(self._unplaced.items(), len(self._upped), None)):
+                if self._up.store.bytes > WINDOW_FEED_BYTES:
+                    break
+                run = self._up.add([encode_entry(entry)], [self._up.high + 1])
+                for data in self._up.data(run, self._bytes):
+                    self._post(self.stage.orderer.host, HubData(self.epoch, Way.UP, 0, 0, data), out)
+                self._upped[key] = self._up.high
+
+    # As time passes
+
+    @property
+    def _timer(self) -> TimerKey:
+        return ("atomic", self.group.name, self.group.scope)
+
+    def _rest(self, out: list[Effect]) -> None:
+        """Is there something that must be said again, should it be lost?"""
+        waits = self._waits
+        if waits and not self._is_timed:
+            self._is_timed = True
+            if self._progress:
+                self._ticks = 0
+            out.append(SetTimer(self._timer, min(TICK_MAX_S, TICK_S * (1 << min(self._ticks, 10)))))
+        elif not waits and self._is_timed and self._progress:
+            self._progress = False  # it fires once in vain: cheaper than to cancel it every time
+
+    @property
+    def _waits(self) -> bool:
+        match self.stage:
+            case StationReports() | StationGathers():
+                return True
+            case StationFollows():
+                return bool(self._unplaced) or self._in.lacks or self.log.given < self.log.next
+            case StationOrders():
+                return self._lacks_mark or any(
+                    not peer.started
+                    or peer.next < self.log.next
+                    or peer.accept < self.accept
+                    or peer.up.lacks
+                    or peer.full
+                    for peer in self._peers.values()
+                )
+        return False
+
+    def _post(self, to: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
+        out.append(HubPost(to, self.group, message))

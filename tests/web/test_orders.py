@@ -1,0 +1,116 @@
+"""Groups with one order and led sets on the dashboard: who orders, who is behind; who leads, and the tree."""
+
+from typing import Any
+
+import pytest
+from support.browser import Browser
+from support.stage import Stage
+
+from rostra.names import Domain, parse_group
+from rostra.web.agreed import order_shown
+from rostra.web.led import led_shown
+
+LEDGER, SETS = "ledger@eu", "players@eu"
+
+
+def station(has: int, *others: tuple[str, int, bool], orders: bool = False, **more: Any) -> dict[str, Any]:
+    return {
+        "group": LEDGER,
+        "stable": "all",
+        "orders": orders,
+        "has": has,
+        "given": has,
+        "slow": [],
+        "blocked": "",
+        "others": [{"host": host, "has": so_far, "full": full} for host, so_far, full in others],
+        **more,
+    }
+
+
+def test_who_orders_comes_first_and_says_how_far_the_others_are() -> None:
+    shown = order_shown(
+        {
+            Domain("eu.h1"): station(90),  # said a moment ago: its orderer knows better
+            Domain("eu.h2"): station(100, ("eu.h1", 98, False), ("eu.h3", 40, True), orders=True, given=40),
+            Domain("eu.h3"): station(40, slow=["eu.h3/ann#1"]),
+        }
+    )
+    assert (shown.stable, shown.position, shown.delivered) == ("all", 100, 40)
+    assert [(each.host, each.has, each.behind, each.waits) for each in shown.stations] == [
+        ("eu.h2", 100, 0, False),
+        ("eu.h3", 40, 60, True),
+        ("eu.h1", 98, 2, False),
+    ]
+    assert shown.stations[1].slow == ("eu.h3/ann#1",)
+
+
+def test_without_an_orderer_in_sight_nobody_knows_who_is_behind() -> None:
+    shown = order_shown({Domain("eu.h1"): station(9, blocked="1 of 3 who lived last are here")})
+    assert [(each.behind, each.blocked) for each in shown.stations] == [
+        (None, "1 of 3 who lived last are here")
+    ]
+
+
+def agent(standing: str, parent: str | None = None, local: int = 1, total: int = 1) -> dict[str, Any]:
+    values = {"parent": parent, "local": local, "total": total, "registrar": "eu"}
+    return {"group": SETS, "standing": standing, **values}
+
+
+def test_the_tree_has_each_agent_below_its_parent_and_strays_at_the_end() -> None:
+    (shown,) = led_shown(
+        [
+            (Domain("eu"), {"led": [{"group": SETS, "standing": "registrar", "leader": "eu.h2"}]}),
+            (Domain("eu.h1"), {"led": [agent("child", "eu.h2", total=2)]}),
+            (Domain("eu.h2"), {"led": [agent("leader", total=4)]}),
+            (Domain("eu.h3"), {"led": [agent("child", "eu.h1")]}),
+            (Domain("eu.h4"), {"led": [agent("child", "eu.h9")]}),
+        ]
+    )
+    assert shown.leaders == ("eu.h2",) and shown.registrars == (("eu", "eu.h2"),)
+    assert [(each.host, each.depth, each.is_adrift) for each in shown.agents] == [
+        ("eu.h2", 0, False),
+        ("eu.h1", 1, False),
+        ("eu.h3", 2, False),
+        ("eu.h4", 0, True),
+    ]
+
+
+def test_agents_that_are_each_others_parents_are_shown_once() -> None:
+    (shown,) = led_shown(
+        [
+            (Domain("eu.h1"), {"led": [agent("child", "eu.h2")]}),
+            (Domain("eu.h2"), {"led": [agent("child", "eu.h1")]}),
+        ]
+    )
+    assert sorted(each.host for each in shown.agents) == ["eu.h1", "eu.h2"] and shown.leaders == ()
+
+
+@pytest.mark.browser
+def test_the_page_shows_who_orders_who_does_not_read_and_the_tree_of_a_led_set(
+    browser: Browser, world: Stage
+) -> None:
+    for member in ("eu.paris.h1/one", "eu.rome.h1/two"):
+        world.do(lambda pretend, member=member: pretend.join_ordered(member, LEDGER))
+    for member in ("eu.paris.h2/three", "eu.rome.h2/four"):
+        world.do(lambda pretend, member=member: pretend.join_led(member, SETS))
+    browser.go(f"{world.address}/")
+    browser.until_text("#views", "All members have view 2.")
+    ledger = parse_group(LEDGER)
+    world.do(lambda pretend: pretend.programs["eu.rome.h1/two"].read_in_order(ledger, more=False))
+    world.do(lambda pretend: pretend.programs["eu.paris.h1/one"].say_in_order(ledger, b"e4", b"e5"))
+    browser.until_text(".order-line", "Position 4, all delivered.")
+    browser.until_text(".order-hosts [data-late]", "does not read")
+    rows = "return [...document.querySelectorAll('.order-hosts tbody tr')].map(row => row.innerText)"
+    first, other = browser.run(rows)
+    assert "orders" in first and other.split()[1:3] == ["4", "0"]
+
+    browser.until_text("#led", "2 members listed, 2 agents")
+    browser.until_text("#led", "The registrar eu knows")
+    tree = (
+        "return [...document.querySelectorAll('.led-tree li')].map(e => e.style.getPropertyValue('--depth'))"
+    )
+    assert browser.run(tree) == ["0", "1"]
+    for width in (1280, 400):
+        browser.resize(width, 860)
+        browser.until("it is drawn anew", "return document.querySelector('.tree').clientWidth < innerWidth")
+        assert browser.sticking_out() == [], width
