@@ -6,8 +6,8 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.sim import World
 
 
-def calm_world(journal: Path | None = None, pause_s: float = 0.0) -> World:
-    """Four programs, a join and a leave in calm weather, a cut, and a heal, each with a pause after it."""
+def calm_world(journal: Path | None = None) -> World:
+    """Four programs, a join and a leave in calm weather, a cut, and a heal."""
     world = World(
         1,
         domains={"haifa": ("a", "b"), "paris": ("c", "d")},
@@ -26,6 +26,7 @@ def calm_world(journal: Path | None = None, pause_s: float = 0.0) -> World:
     d.join("g")
     world.settle()
     world.cut("haifa | paris")
-    world.settle().run(pause_s)
+    world.settle()
     world.heal()
-    return world.settle().run(pause_s)
+    world.settle()
+    return world
