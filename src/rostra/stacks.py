@@ -222,7 +222,11 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    kinds = OrderRelay(plan.path), LedServer(plan.path, plan.led), ClaimServer(plan.path, registry)
+    kinds = (
+        OrderRelay(plan.path),
+        LedServer(plan.path, plan.led),
+        ClaimServer(plan.path, registry, has_parent=plan.has_parent),
+    )
     scopes = OpenServer(plan.path, plan.scopes), ForeignServer(plan.path, plan.scopes)
     names = NamesServer(plan.path, registry)
     services = access, names, *scopes, CallServer(plan.path), views, *kinds, server

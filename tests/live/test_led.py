@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.lab import FORGIVING, Lab, until
+from support.lab import FORGIVING, ROSTRA, Lab, until
 
 import rostra
-from rostra.errors import NameInUse
+from rostra.cli.common import EXIT_REFUSED
+from rostra.errors import NameInUse, NotAllowed
 from rostra.names import Domain, Group, host_of
 from rostra.protocols.led.config import LedConfig
 
@@ -158,6 +159,39 @@ def test_a_thread_makes_a_set_and_speaks_to_it(sites: Lab) -> None:
                 message.sequence, member.endpoint, b"e5"
             )
         assert isinstance(next(told), rostra.SequenceClosed)
+
+
+def ordered(sites: Lab, *words: str) -> "subprocess.CompletedProcess[str]":
+    """`rostra name`, to the server of eu."""
+    where = ("--agent", sites.socket("eu"))
+    return subprocess.run([*ROSTRA, "name", *words, *where], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.spec("S-010", "C-167")
+async def test_an_administrator_assigns_a_name_and_closes_a_group(sites: Lab) -> None:
+    chess = "lounge/chess@eu"
+    assert ordered(sites, "assign", chess, "the club").returncode == 0
+    taken = ordered(sites, "assign", chess, "another club")
+    assert taken.returncode == EXIT_REFUSED and "is assigned to the club" in taken.stderr
+    assert (
+        ordered(sites, "list", "eu", "-o", "jsonl").stdout == '{"name":"lounge/chess","holder":"the club"}\n'
+    )
+    assert ordered(sites, "release", chess).returncode == 0
+
+    assert ordered(sites, "close", "vault@eu", "eu.fr").returncode == 0
+    async with sites.program("eu.fr.h1", "ann") as ann, sites.program("eu.de.h1", "eve") as eve:
+        async with ann.join("vault", "eu"):
+
+            async def is_refused() -> bool:
+                try:
+                    await (await eve.join("vault", "eu")).leave()
+                except NotAllowed:
+                    return True
+                return False
+
+            await until(is_refused, "the list has reached eu.de")
+            assert (await eve.resolve("vault", "eu", fresh=True)).members == ()
+        assert ordered(sites, "reopen", "vault@eu").returncode == 0
 
 
 @pytest.mark.spec("C-170")

@@ -140,7 +140,7 @@ def test_the_fuzzer_finds_a_planted_bug(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(Broken, match=found) as caught:
-        for seed in (2032, 2033, 2034):
+        for seed in (2032, 2036):
             run(seed, cases=20_000)
     assert f"replay:  python -m tests.wire.fuzz --replay {seed}/" in str(caught.value)
 

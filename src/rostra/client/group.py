@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
 
+from rostra.client import choices
 from rostra.client.copies import MemberFollow
 from rostra.client.follows import FollowedGroup
 from rostra.client.session import within
@@ -137,6 +138,7 @@ class Membership(Followed):
 
     async def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
         """Leave the group; `meta` goes to the others as our last words."""
+        choices.check_octets(meta=meta)
         if self._left is not None:
             raise again(self._left)
         self._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")

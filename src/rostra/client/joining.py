@@ -209,6 +209,7 @@ class Joins:
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
+        choices.check_octets(meta=meta, credential=credential)
         if unique and (membership, delivery, permanent) != ("relaxed", "none", False):
             raise BadInput("unique=True with another kind of group", fix="leave the other settings out")
         key = make_group(group, scope)

@@ -7,14 +7,15 @@ fails (section III of the paper). There is no quorum: a commit goes on without s
 
 `state.py` draws the phases. A coordinator goes on without the servers that it isolated, and a server that
 applies its commit isolates them too. What holds: **two servers that committed different changes on one
-base have isolated each other, at least one way.** The argument, for s with p and t with q:
+base have isolated each other, at least one way.** The argument, for a server s that
+committed change p and a server t that committed q:
 
 1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
    after an election.
-2. Who takes part in an election has isolated the coordinator before it says how it stands (V-081), and
-   each that follows the winner isolates all who took no part (`Initiate.cut`).
-3. A commit is applied only by who is locked on it, is not in its cut, and has not isolated the coordinator of
-   its round.
+2. A server that takes part in an election has isolated the coordinator before it reports its state (V-081),
+   and each that follows the winner isolates all servers that took no part (`Initiate.cut`).
+3. A commit is applied only by a server that is locked on it, is not in its cut, and has not isolated the
+   coordinator of its round.
 
 Suppose neither has isolated the other. Neither is in the other's cut, so s acknowledged q too, and t p. The
 round of a commit was not withdrawn; so s was released from q by an election about q's round, at a time S,
@@ -36,9 +37,9 @@ Where we differ from the paper, and why:
   it was released from it (V-088).
 - The interrupted change is completed before its coordinator is removed, if those who saw the failure knew of
   it. A server that did not may have proposed the removal at once, which goes first by its priority (V-086).
-- A server that is busy for a coordinator that we isolated, and it did not, is on the other side: that is no
-  sign of life. Otherwise two coordinators, each waiting for a server that the other has locked, would wait
-  for ever.
+- A `Busy` that a server sends on behalf of a coordinator that we isolated, and it did not, is no sign of
+  life: that server is on the other side. Otherwise two coordinators, each waiting for a server that the other
+  has locked, would wait for ever.
 """
 
 from collections.abc import Iterable

@@ -24,8 +24,8 @@ Where we differ from the paper, and why (the T- numbers are the traps of the spe
 
 - A server believes only its own failure detector about its own neighbours; otherwise a rumour can take down
   a live link for ever (T-29).
-- A request whose last awaited neighbour dies is completed as its kind demands, so that no merge is lost
-  (T-22).
+- A request whose last awaited neighbour dies is completed: a resolve is answered with what came,
+  and a merge is finished, so that none is lost (T-22).
 - A join is added to a collection by the side it comes from, not by who was asked (T-25), but never from a
   neighbour that still owes its answer (T-26).
 - A failure reported from above means "keep only this domain", not "drop it" (T-24).
