@@ -148,7 +148,7 @@ atomic-report: $(READY)  ## the figures of AMp, formula against count, on the bu
 	@$(BIN)/python -m benchmarks.atomic_report $(ARGS)
 
 live-views: $(READY)  ## real processes that stand still for as long as a bound, cut one way, restart: never two living sides, ROUNDS=40 (ARGS="--seed 7")
-	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) $(ARGS)
+	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) --audit $(ARGS)
 
 led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md
 	@$(BIN)/python -m benchmarks.led_report $(ARGS)

@@ -68,7 +68,7 @@ class TimedSet:
         members = tuple(SetMember(_server(name), 0, place) for place, name in enumerate(names))
         view = SetView(1, Pid(ServerId(ROOT, 1), 0), members)
         self.config = config or AgreedConfig(
-            ack_after_s=1.0, commit_after_s=2.0, status_after_s=1.0, stagger_s=0.5, reform_s=0.0
+            ack_after_s=1.0, commit_after_s=2.0, status_after_s=1.0, stagger_s=0.5, gather_s=0.0, reform_s=0.0
         )
         self.cores = {name: SetCore(ROOT, founded(_server(name), view), self.config) for name in names}
         self.delay = delay

@@ -27,7 +27,13 @@ ALONE = {"test_benchmarks.py", "test_journal.py"}
 
 COURT = {
     *("test_audits.py", "test_parity.py"),
-    *("test_plants.py", "test_sample.py", "test_view_audits.py", "test_order_audits.py"),
+    *(
+        "test_plants.py",
+        "test_sample.py",
+        "test_view_audits.py",
+        "test_order_audits.py",
+        "test_led_audits.py",
+    ),
 }
 """They share one history (the fixture `court`), which is half of what Spark takes. In two workers all of it
 would be lived and judged twice."""

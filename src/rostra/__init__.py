@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import rostra.sync as sync
     import rostra.testing as testing
     from rostra.client import (
+        OPEN,
         AddRefused,
         Admin,
         AgreedConversation,
@@ -80,6 +81,7 @@ _ROOMS = ("errors", "sync", "testing")
 _NAMES = ("Domain", "Endpoint", "Group")
 
 __all__ = [
+    "OPEN",
     "AddRefused",
     "Admin",
     "AgreedConversation",

@@ -18,6 +18,7 @@
     state = "/var/lib/rostra"            # incarnations and permanent groups survive a restart here
     spill_mb = 256                       # of it, for what slow receivers (slow="spill") have not taken
     arena_mb = 16                        # of memory shared with programs, for each group; 0: none
+    level = 7                            # raised with every roll-out: see `rostra drain`
     endpoints_max = 100000               # of all programs of the host; see `Limits` for every name
 
     [http]                           # health, metrics and the dashboard, on loopback; none unless asked for
@@ -76,13 +77,15 @@ from rostra.names import (
     strictly_inside,
 )
 from rostra.protocols.access.config import KEY_BYTES, AccessConfig, check_authorities
-from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.config import LEVEL_MAX, AgreedConfig
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import ShareLimits
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.scopes.config import ScopesConfig
 from rostra.transport.addresses import SocketPath, TcpAddress, parse_socket_path, parse_tcp
 from rostra.transport.multicast import is_possible
 
@@ -145,6 +148,12 @@ def parse_megabytes(text: str) -> int:
 def parse_limit(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not int(text):
         raise BadInput(f"{text!r} is no limit", fix="write a whole number above 0, such as 10000")
+    return int(text)
+
+
+def parse_level(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > LEVEL_MAX:
+        raise BadInput(f"{text!r} is no level", fix=f"write a whole number, at most {LEVEL_MAX}")
     return int(text)
 
 
@@ -216,6 +225,7 @@ class AgentSettings(Limits, frozen=True, kw_only=True):
     state: Annotated[Path, Path] | None = None
     spill_mb: Annotated[int, parse_megabytes] | None = None
     arena_mb: Annotated[int, parse_megabytes] | None = None
+    level: Annotated[int, parse_level] = 0
 
 
 class HttpSettings(Struct, frozen=True):
@@ -279,6 +289,8 @@ class WorldConfig(Struct, frozen=True):
     data: dict[Domain, DataSettings] = {}
     replicas: dict[Domain, tuple[TcpAddress, ...]] = {}  # of servers that have some; `servers` has the first
     access: AccessConfig = AccessConfig()
+    led: dict[str, Any] = {}  # what differs from `LedConfig`
+    scopes: dict[str, Any] = {}  # and from `ScopesConfig`
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -358,7 +370,15 @@ class WorldConfig(Struct, frozen=True):
     @property
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
-        return config.fitted(self.links)
+        return replace(config.fitted(self.links), level=self.agents.level)
+
+    @property
+    def led_settings(self) -> LedConfig:
+        return LedConfig(**self.led)
+
+    @property
+    def scopes_settings(self) -> ScopesConfig:
+        return ScopesConfig(**self.scopes)
 
     @property
     def lead(self) -> ElectionConfig:
@@ -473,7 +493,10 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def _world(file: dict[str, Any]) -> WorldConfig:
-    known = ("world", "servers", "agents", "http", "data", "detect", "journal", "logs", "authorities")
+    known = (
+        *("world", "servers", "agents", "http", "data", "detect", "journal", "logs"),
+        *("authorities", "led", "scopes"),
+    )
     check_keys(file, "the file", known)
     world = _read(AboutWorld, file, "world", required=True)
     servers = _servers(_table(file, "servers"))
@@ -489,6 +512,8 @@ def _world(file: dict[str, Any]) -> WorldConfig:
         {parse_domain(path): _data_of(path, said) for path, said in _table(file, "data", {}).items()},
         {domain: addresses for domain, addresses in servers.items() if len(addresses) > 1},
         _authorities(_table(file, "authorities", {})),
+        _values(LedConfig, file, "led"),
+        _values(ScopesConfig, file, "scopes"),
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)

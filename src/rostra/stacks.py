@@ -1,10 +1,10 @@
 """Builders of nodes: the only place where services are put together into stacks.
 
-    agent             HostCore, OrderAgent, AccessAgent, UniqueAgent, AgreedAgent, CallAgent, LedAgent,
-                      ClaimAgent, LocalServer
+    agent             HostCore, OrderAgent, AccessAgent, UniqueAgent, OpenAgent, ForeignAgent, AgreedAgent,
+                      CallAgent, LedAgent, ClaimAgent, LocalServer
     cluster's server  ClusterCore, and those of a domain's server
-    domain's server   AccessServer, CallServer, MovingServer, OrderRelay, LedServer, ClaimServer,
-                      DomainServer
+    domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, CallServer, MovingServer,
+                      OrderRelay, LedServer, ClaimServer, DomainServer
     replica           ElectionCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -27,6 +27,7 @@ from rostra.node import Node
 from rostra.protocols.access.agent import AccessAgent
 from rostra.protocols.access.config import AccessConfig
 from rostra.protocols.access.judge import Judge
+from rostra.protocols.access.names import NamesServer
 from rostra.protocols.access.server import AccessServer
 from rostra.protocols.access.unique import UniqueAgent
 from rostra.protocols.agreed.agent import AgreedAgent
@@ -46,12 +47,17 @@ from rostra.protocols.fifo.core import HostCore
 from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.led.agent import LedAgent
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.server import LedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.scopes.config import ScopesConfig
+from rostra.protocols.scopes.foreign import ForeignAgent, ForeignServer
+from rostra.protocols.scopes.open_agent import OpenAgent
+from rostra.protocols.scopes.open_server import OpenServer
 from rostra.replica import Replica, ReplicaHost
 
 SERVICES: Final = (
@@ -66,7 +72,8 @@ SERVICES: Final = (
         LedAgent,
         LedServer,
     ),
-    *(OrderRelay, AccessAgent, AccessServer, UniqueAgent, ClaimAgent, ClaimServer),
+    *(OrderRelay, AccessAgent, AccessServer, NamesServer, UniqueAgent, ClaimAgent, ClaimServer),
+    *(OpenAgent, OpenServer, ForeignAgent, ForeignServer),
     *(LocalServer, DomainServer, ElectionCore),
 )
 
@@ -98,6 +105,8 @@ class NodePlan(Struct, frozen=True, array_like=True):
     luck: int = 0  # makes the sessions of its links hard to guess
     agreed: AgreedConfig = AgreedConfig()
     access: AccessConfig = AccessConfig()
+    led: LedConfig = LedConfig()
+    scopes: ScopesConfig = ScopesConfig()
 
 
 class VoterPlan(Struct, frozen=True, array_like=True):
@@ -184,10 +193,11 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     local = LocalServer(
         plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry, gate=judge
     )
-    access = AccessAgent(plan.path, judge, plan.access.t_auth_s)
+    access = AccessAgent(plan.path, judge, plan.access.t_auth_s, registry.own)
     agreed = AgreedAgent(plan.path, plan.agreed), CallAgent(plan.path)
-    led = LedAgent(plan.path, plan.incarnation, plan.world, plan.links)
-    services = access, UniqueAgent(), *agreed, led, ClaimAgent(plan.path, registry), local
+    led = LedAgent(plan.path, plan.incarnation, plan.world, plan.links, plan.led)
+    scopes = OpenAgent(plan.path, plan.scopes), ForeignAgent(plan.path, plan.scopes)
+    services = access, UniqueAgent(), *scopes, *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
     return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path, plan.fifo.config), *services)
@@ -212,8 +222,14 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         is_replica=plan.path in plan.replicated,
         has_parent=plan.has_parent,
     )
-    kinds = OrderRelay(plan.path), LedServer(plan.path), ClaimServer(plan.path, registry)
-    services = access, CallServer(plan.path), views, *kinds, server
+    kinds = (
+        OrderRelay(plan.path),
+        LedServer(plan.path, plan.led),
+        ClaimServer(plan.path, registry, has_parent=plan.has_parent),
+    )
+    scopes = OpenServer(plan.path, plan.scopes), ForeignServer(plan.path, plan.scopes)
+    names = NamesServer(plan.path, registry)
+    services = access, names, *scopes, CallServer(plan.path), views, *kinds, server
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

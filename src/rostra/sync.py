@@ -12,12 +12,7 @@ thread, block until they have their answer, and take a `deadline_s`. Ctrl-C ends
 was asked. Names, errors, items and states are those of `rostra`.
 """
 
-import asyncio
-import threading
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
 
@@ -43,12 +38,14 @@ from rostra.client.connect import CONNECT_TIMEOUT_S, REJOIN_WITHIN_S
 from rostra.client.connection import SILENCE_S_MAX
 from rostra.client.conversation import READY_WITHIN_S, RoleName, SlowName
 from rostra.client.groups import Groups, Where
+from rostra.client.joining import HearsName
 from rostra.client.leadership import SURVIVE, Candidacy, Term, candidate
 from rostra.client.replicated_threads import replicate_in_threads
 from rostra.client.session import OnLost, OnState, within
+from rostra.client.sets import ReceivedItem, SequenceItem, SetItem
 from rostra.client.streams import BATCH_MAX, again
-from rostra.client.streams import Stream as AsyncStream
-from rostra.errors import BadInput, Unreachable
+from rostra.client.threads import BlockingContext, Portal, entered
+from rostra.client.threads import ThreadStream as Stream
 from rostra.names import Domain, Endpoint, Group
 
 __all__ = [
@@ -59,7 +56,9 @@ __all__ = [
         "Conversation",
         "Me",
         "Membership",
+        "Sequence",
         "Stream",
+        "TransientSet",
         "Watch",
     ),
     *("connect", "connect_admin"),
@@ -109,134 +108,6 @@ def connect_admin(
     return Admin(portal, portal.begin(connecting))
 
 
-class Portal:
-    """A loop in a thread of its own, and the way into it."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._live, name="rostra", daemon=True)
-        self._thread.start()
-
-    def _live(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        finally:
-            self._loop.close()
-
-    def begin(self, connecting: Awaitable[T]) -> T:
-        """The connection for which this thread was started; without it, the thread ends."""
-        with ExitStack() as failed:
-            failed.callback(self.close)
-            connected = self.call(_entered(connecting))
-            failed.pop_all()
-        return connected
-
-    def call(self, doing: Coroutine[Any, Any, T]) -> T:
-        """Do it there, wait for it here. Whatever interrupts the wait ends what is done."""
-        if threading.current_thread() is self._thread:
-            doing.close()
-            raise BadInput(
-                "a blocking call from the loop's own thread", fix="call it from another thread than on_state"
-            )
-        try:
-            future = asyncio.run_coroutine_threadsafe(doing, self._loop)
-        except RuntimeError:  # the loop has ended
-            doing.close()
-            raise _closed_already() from None
-        try:
-            return future.result()
-        except CancelledError:
-            raise _closed_already() from None
-        except BaseException:
-            future.cancel()
-            raise
-
-    def blocking(self, call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-        """The same call, which waits for its answer."""
-
-        def waits(*args: P.args, **options: P.kwargs) -> T:
-            return self.call(call(*args, **options))
-
-        return waits
-
-    def read(self, look: Callable[[], T]) -> T:
-        """What the loop's thread sees: it alone may look at what it changes."""
-        return self.call(_seen(look))
-
-    def close(self) -> None:
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-
-
-def _closed_already() -> Unreachable:
-    return Unreachable("the connection was closed by this program", fix="connect again")
-
-
-class Stream(Generic[T]):
-    """Items one after the other; waiting for the next takes at most `timeout_s`, or as long as it takes."""
-
-    def __init__(self, portal: Portal, stream: AsyncStream[T], timeout_s: float | None = None) -> None:
-        self._portal = portal
-        self._stream = stream
-        self._timeout_s = timeout_s
-        self._here: deque[T] = deque()  # fetched, not read yet
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        return self.next(self._timeout_s)
-
-    def next(self, timeout_s: float | None = None) -> T:
-        """The next item. `DeadlineExceeded` if it does not come in time; StopIteration when there are no
-        more; whatever ended the stream, if that was trouble."""
-        if not self._here:
-            self._here.extend(self._fetch(timeout_s, BATCH_MAX))
-        return self._here.popleft()
-
-    def batches(self, most: int = BATCH_MAX) -> Iterator[list[T]]:
-        """All items that are there, up to so many at once."""
-        if most < 1:
-            raise BadInput(f"batches of {most}", fix="read at least 1 at a time")
-        while True:
-            if self._here:
-                yield [self._here.popleft() for _ in range(min(most, len(self._here)))]
-                continue
-            try:
-                batch = self._fetch(self._timeout_s, most)
-            except StopIteration:
-                return
-            yield batch
-
-    def _fetch(self, timeout_s: float | None, most: int) -> list[T]:
-        batch = self._portal.call(within(timeout_s, _taken(self._stream, most), "nothing happened"))
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
-class _Closes:
-    """For ``with``."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-
 G = TypeVar(
     "G",
     bound=client.Membership
@@ -247,7 +118,7 @@ G = TypeVar(
 )
 
 
-class _InGroup(_Closes, Generic[G]):
+class _InGroup(BlockingContext, Generic[G]):
     """What a group is to an endpoint, however it is in it."""
 
     def __init__(self, portal: Portal, inner: G) -> None:
@@ -483,7 +354,62 @@ class Watch(_Followed[client.Watch, Change]):
     """This endpoint follows the group from outside, until the end of its ``with``."""
 
 
-class Me(_Closes):
+class TransientSet(BlockingContext):
+    """A set that this endpoint made; see `rostra.TransientSet`."""
+
+    def __init__(self, portal: Portal, inner: client.TransientSet) -> None:
+        self._portal, self._inner = portal, inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def group(self) -> Group:
+        return self._inner.group
+
+    @property
+    def members(self) -> tuple[Endpoint, ...]:
+        return self._portal.read(lambda: self._inner.members)
+
+    def add(self, *endpoints: Endpoint | str, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.add(*endpoints, deadline_s=deadline_s))
+
+    def delete(self, *endpoints: Endpoint | str, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.delete(*endpoints, deadline_s=deadline_s))
+
+    def sequence(self, *, deadline_s: float | None = None) -> "Sequence":
+        return Sequence(self._portal, self._portal.call(entered(self._inner.sequence(deadline_s=deadline_s))))
+
+    def changes(self, *, timeout_s: float | None = None) -> Stream[SetItem]:
+        return Stream(self._portal, self._portal.read(self._inner.__aiter__), timeout_s)
+
+    def close(self) -> None:
+        self._portal.call(self._inner.close())
+
+
+class Sequence(BlockingContext):
+    """Messages to the members that a set had when it began; see `rostra.Sequence`."""
+
+    def __init__(self, portal: Portal, inner: client.Sequence) -> None:
+        self._portal, self._inner = portal, inner
+
+    @property
+    def destinations(self) -> tuple[Endpoint, ...]:
+        return self._portal.read(lambda: self._inner.destinations)
+
+    def send(self, body: bytes, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.send(body, deadline_s=deadline_s))
+
+    def changes(self, *, timeout_s: float | None = None) -> Stream[SequenceItem]:
+        """Replies, and destinations that are lost."""
+        return Stream(self._portal, self._portal.read(self._inner.__aiter__), timeout_s)
+
+    def close(self) -> None:
+        self._portal.call(self._inner.close())
+
+
+class Me(BlockingContext):
     """One endpoint; see `rostra.Me`. Its methods may be called from any thread."""
 
     def __init__(self, portal: Portal, inner: client.Me, *, owns_portal: bool) -> None:
@@ -526,7 +452,7 @@ class Me(_Closes):
 
     def open(self, name: str | None = None) -> "Me":
         """One more endpoint on the same connection."""
-        return Me(self._portal, self._portal.call(_entered(self._inner.open(name))), owns_portal=False)
+        return Me(self._portal, self._portal.call(entered(self._inner.open(name))), owns_portal=False)
 
     def close(self) -> None:
         """Leave every group."""
@@ -578,6 +504,8 @@ class Me(_Closes):
         meta: bytes = ...,
         permanent: bool = ...,
         credential: bytes = ...,
+        unique: bool = ...,
+        hears: HearsName = ...,
         deadline_s: float | None = ...,
     ) -> Membership: ...
 
@@ -609,6 +537,8 @@ class Me(_Closes):
         meta: bytes = ...,
         permanent: bool = ...,
         credential: bytes = ...,
+        unique: bool = ...,
+        hears: HearsName = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -628,6 +558,8 @@ class Me(_Closes):
         meta: bytes = b"",
         permanent: bool = False,
         credential: bytes = b"",
+        unique: bool = False,
+        hears: HearsName = "all",
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -645,19 +577,21 @@ class Me(_Closes):
             meta=meta,
             permanent=permanent,
             credential=credential,
+            unique=unique,
+            hears=hears,
             survive=survive,
             create=create,
             attributes=attributes,
             deadline_s=deadline_s,
         )
-        entered: Any = self._portal.call(_entered(joining))
-        if isinstance(entered, client.Conversation):
-            return Conversation(self._portal, entered)
-        if isinstance(entered, client.AgreedConversation):
-            return AgreedConversation(self._portal, entered)
-        if isinstance(entered, client.AgreedMembership):
-            return AgreedMembership(self._portal, entered)
-        return Membership(self._portal, entered)
+        joined: Any = self._portal.call(entered(joining))
+        if isinstance(joined, client.Conversation):
+            return Conversation(self._portal, joined)
+        if isinstance(joined, client.AgreedConversation):
+            return AgreedConversation(self._portal, joined)
+        if isinstance(joined, client.AgreedMembership):
+            return AgreedMembership(self._portal, joined)
+        return Membership(self._portal, joined)
 
     @property
     def groups(self) -> _Groups:
@@ -695,6 +629,27 @@ class Me(_Closes):
 
     replicate = replicate_in_threads
 
+    def create_set(
+        self, scope: str = "world", *, readmit: bool = True, deadline_s: float | None = None
+    ) -> TransientSet:
+        """Make a set of our own; see `rostra.Me.create_set`."""
+        making = self._inner.create_set(scope, readmit=readmit, deadline_s=deadline_s)
+        return TransientSet(self._portal, self._portal.call(entered(making)))
+
+    def sequence(self, group: str, scope: str = "world", *, deadline_s: float | None = None) -> Sequence:
+        """Speak to those who are in a led group or transient set now; see `rostra.Me.sequence`."""
+        opening = self._inner.sequence(group, scope, deadline_s=deadline_s)
+        return Sequence(self._portal, self._portal.call(entered(opening)))
+
+    def sets(self, *, timeout_s: float | None = None) -> Stream[ReceivedItem]:
+        return Stream(self._portal, self._portal.read(self._inner.sets), timeout_s)
+
+    def leave_set(self, group: str, scope: str = "world", *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.leave_set(group, scope, deadline_s=deadline_s))
+
+    def reply(self, to: client.SequenceMessage, body: bytes, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.reply(to, body, deadline_s=deadline_s))
+
     def watch(
         self,
         group: str,
@@ -705,7 +660,7 @@ class Me(_Closes):
     ) -> Watch:
         """Follow a group from outside; see `rostra.Me.watch`."""
         watching = self._inner.watch(group, scope, resume=resume, deadline_s=deadline_s)
-        return Watch(self._portal, self._portal.call(_entered(watching)))
+        return Watch(self._portal, self._portal.call(entered(watching)))
 
     def resolve(
         self, group: str, scope: str | None = "world", *, deadline_s: float | None = None, fresh: bool = False
@@ -747,7 +702,7 @@ class Me(_Closes):
         return self._portal.call(self._inner.inspect())
 
 
-class Admin(_Closes):
+class Admin(BlockingContext):
     """One server, for administration; see `rostra.Admin`."""
 
     def __init__(self, portal: Portal, inner: client.Admin) -> None:
@@ -764,27 +719,27 @@ class Admin(_Closes):
     def unregister(self, group: str, scope: str | None = None) -> None:
         self._portal.call(self._inner.unregister(group, scope))
 
+    def close_group(self, group: str, allowed: Iterable[str], scope: str | None = None) -> None:
+        self._portal.call(self._inner.close_group(group, allowed, scope))
+
+    def reopen_group(self, group: str, scope: str | None = None) -> None:
+        self._portal.call(self._inner.reopen_group(group, scope))
+
+    def assign_name(self, group: str, holder: str, scope: str | None = None) -> None:
+        self._portal.call(self._inner.assign_name(group, holder, scope))
+
+    def release_name(self, group: str, scope: str | None = None) -> None:
+        self._portal.call(self._inner.release_name(group, scope))
+
+    def names(self) -> dict[str, str]:
+        return self._portal.call(self._inner.names())
+
     def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
         return self._portal.call(self._inner.inspect(after=after, wait_s=wait_s))
 
     def close(self) -> None:
         self._portal.call(self._inner.close())
         self._portal.close()
-
-
-async def _entered(entering: Awaitable[T]) -> T:
-    return await entering
-
-
-async def _seen(look: Callable[[], T]) -> T:
-    return look()
-
-
-async def _taken(stream: AsyncStream[T], most: int) -> list[T] | None:
-    try:
-        return await stream.take(most)
-    except StopAsyncIteration:
-        return None
 
 
 async def _next(items: AsyncIterator[T]) -> T | None:

@@ -95,6 +95,20 @@ async def test_a_list_outlives_a_restart_of_the_scopes_server(world: World) -> N
 
 
 @pytest.mark.spec("C-167")
+async def test_an_agent_that_restarts_without_its_server_knows_who_is_a_stranger(world: World) -> None:
+    assert closing(world, VAULT, H1) == Done()
+    await world.settled()
+    world.crash("eu.paris")
+    world.crash(H2)
+    await asyncio.sleep(30.0)
+    world.restart(H2)
+    await asyncio.sleep(5.0)
+    async with rostra.connect(H2) as eve:
+        with pytest.raises(NotAllowed):
+            await eve.join("vault")
+
+
+@pytest.mark.spec("C-167")
 def test_a_server_believes_no_stranger_who_says_that_it_is_in() -> None:
     """A compromised agent gets neither in nor a list, whatever it sends."""
     vault, h1, h2 = Group("vault", Domain("eu")), Domain("eu.h1"), Domain("eu.h2")

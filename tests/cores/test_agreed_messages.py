@@ -34,6 +34,7 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
+    SetEvidence,
     SetProbe,
     Stale,
     Yield,
@@ -98,6 +99,7 @@ MESSAGES = st.one_of(
     st.builds(SetProbe, *HEAD, PARTS),
     st.builds(Offer, *HEAD, PARTS, GROUPS),
     st.builds(Declined, *HEAD, st.none() | ROUNDS),
+    st.builds(SetEvidence, *HEAD),
 )
 
 

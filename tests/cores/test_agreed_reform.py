@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from support.setnet import CHESS, GOES, SET, SetNet, server
 
-from rostra.core.effects import Ignored, Received, Send, TimerFired
+from rostra.core.effects import Ignored, LinkDown, Received, Send, TimerFired
 from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
     GroupChange,
@@ -576,3 +577,31 @@ def test_servers_go_on_and_merge_whatever_their_groups_may_do() -> None:
     heal(net, "ab", "c")
     assert net.agreed() and shown(group(net, "a", GOES).view)[1] == "b1 c1"
     assert [shown(each.view)[1] for each in group(net, "a").parts] == ["b1", "c1"]
+
+
+def test_a_server_that_was_replaced_too_late_hears_from_a_probe_that_the_set_went_on_without_it() -> None:
+    """Its replicas were without a leader: the next one has the view as it was, and no link of it ended."""
+    net = formed("abc")
+    for name in "ab":
+        net.step(name, LinkDown(Domain("c"), Because(Domain(name), Domain("c"), "silent")))
+    net.settle()
+    net.lanes["a", "c"].clear()
+    net.lanes["b", "c"].clear()
+    assert (net.view("a"), net.view("c")) == ("ab", "abc")
+    net.link("a", "c")
+    net.link("b", "c")
+    net.reform()
+    assert net.agreed() and sorted(net.view("a")) == ["a", "b", "c"]
+
+
+def test_a_probe_from_before_a_merge_isolates_nobody() -> None:
+    net = formed("ab")
+    probe = SetProbe(
+        SET,
+        1,
+        0,
+        (),
+        SetPart(SetView(0, Pid(server("a"), 0), (SetMember(server("a")),)), 0, Pid(server("a"), 0)),
+    )
+    effects = net.step("b", Received(Domain("a"), probe))
+    assert effects == [Ignored("SetProbe", "we agree already")]

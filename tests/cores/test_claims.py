@@ -24,6 +24,7 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord, Records
 from rostra.core.stack import Stack
+from rostra.errors import NotAvailable
 from rostra.groups.kinds import FIFO, PLAIN, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group
@@ -61,9 +62,9 @@ def released(host: str, group: Group = CHESS) -> ClaimReleased:
 
 
 class Server:
-    def __init__(self, domain: str, *up: str, cluster: bool = False) -> None:
+    def __init__(self, domain: str, *up: str, cluster: bool = False, has_parent: bool = True) -> None:
         self.registry = Registry()
-        self.claims = ClaimServer(Domain(domain), self.registry)
+        self.claims = ClaimServer(Domain(domain), self.registry, has_parent=has_parent)
         core = DomainServer(Domain(domain), cluster=cluster, incarnation=7, registry=self.registry)
         self.stack = Stack(self.claims, core)
         for peer in up:
@@ -184,6 +185,13 @@ def test_a_scope_out_of_sight_is_answered_as_such() -> None:
     ignored, sent = fr.hears("eu.fr.h1", claim("eu.fr.h1"))
     assert isinstance(ignored, Ignored) and isinstance(sent, Send)
     assert (sent.message.code, sent.message.why) == ("UNREACHABLE", "eu.fr cannot reach eu")
+
+
+def test_a_scope_without_a_server_is_not_one_to_ask_for_later() -> None:
+    eu = Server("eu", "eu.fr", has_parent=False)
+    *_, sent = eu.hears("eu.fr", claim("eu.fr.h1", group=Group("chess", ROOT)))
+    assert isinstance(sent, Send) and sent.message.code == NotAvailable.code
+    assert sent.message.why == "world has no server"
 
 
 def test_a_host_that_is_gone_has_left() -> None:

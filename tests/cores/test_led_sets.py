@@ -678,3 +678,43 @@ def test_an_agent_that_attaches_accepts_nobody() -> None:
 def test_a_timer_that_nothing_waits_for_is_ignored() -> None:
     core = contender("a#1")
     assert core.step(SetTimerFired("flatten"), ()) == [Ignored("TimerFired", "nothing waits for it")]
+
+
+@pytest.mark.spec("S-063")
+def test_a_child_that_is_cut_off_for_a_moment_stays_listed_in_doubt() -> None:
+    world = LedNet(number=3, config=LedConfig(grace_s=2.0))
+    for host in world.hosts:
+        join(world, host, "a")
+    world.run(10.0)
+    leader = world.leader()
+    child = next(host for host in world.hosts if host != leader)
+    everyone = world.listed()
+    world.no_circuits = True
+    world.break_circuit(leader, child)
+    for after_s in (0.5, 0.5, 0.5):
+        world.run(after_s)
+        assert world.listed() == everyone  # no change is seen
+        doubted = [entry.origin for entry in world.nodes[leader].list_of(CHESS) if entry.in_doubt]
+        assert doubted == [child]
+    world.no_circuits = False
+    world.run(3.0)
+    assert not any(entry.in_doubt for entry in world.nodes[leader].list_of(CHESS))
+    assert world.wrong() == []
+
+
+@pytest.mark.spec("S-063", "S-062")
+def test_one_that_stays_away_for_longer_is_dropped() -> None:
+    world = LedNet(number=3, config=LedConfig(grace_s=2.0))
+    for host in world.hosts:
+        join(world, host, "a")
+    world.run(10.0)
+    leader = world.leader()
+    child = next(host for host in world.hosts if host != leader)
+    world.cut([child])
+    world.run(1.5)
+    assert len(world.listed(part=world.parts[leader])) == 3
+    world.run(1.5)
+    assert len(world.listed(part=world.parts[leader])) == 2
+    world.heal()
+    world.run(40.0)
+    assert world.wrong() == []

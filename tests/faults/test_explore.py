@@ -151,6 +151,8 @@ def test_no_order_of_events_loses_doubles_or_reorders_a_message_of_an_epoch(boun
         SetBounds(changes=1, crashes=0, suspicions=1, losses=1),
         SetBounds(changes=1, crashes=0, losses=1, haste=1),
         SetBounds(servers=4, changes=0, crashes=0, suspicions=1, losses=0),
+        SetBounds(servers=4, changes=0, crashes=0, suspicions=1, losses=0, gathers=1),
+        SetBounds(changes=1, crashes=1, losses=0, gathers=1),
     ],
     ids=str,
 )
@@ -165,6 +167,7 @@ def test_no_order_of_events_breaks_the_agreement_of_a_set(bounds: SetBounds) -> 
     [
         ReformBounds(changes=2, crashes=0),
         ReformBounds(changes=1, crashes=1),
+        ReformBounds(changes=1, crashes=1, gathers=1),
         ReformBounds(changes=1, crashes=1, losses=1),
         ReformBounds(changes=1, crashes=0, haste=1),
         pytest.param(ReformBounds(crashes=0, suspicions=1, links=3), marks=pytest.mark.long),
@@ -312,7 +315,7 @@ def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBo
             "reform",
             "old-partings",
             "crashes=0 suspicions=1 links=3",
-            "3 parts, after faults that make at most 2",
+            "2 parts, after faults that make at most 1",
         ),
         ("reform", "keep-isolation", "changes=1 crashes=1", "all are linked, and stay apart"),
         ("reform", "groups-left", "changes=1 crashes=0", "one last commit, and different groups"),

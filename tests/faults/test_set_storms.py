@@ -4,12 +4,15 @@
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.seeds import seeds
 
 from rostra.protocols.led.agent import LedAgent
-from rostra.protocols.led.core import TreeCore
+from rostra.protocols.led.core import REPORT, TreeCore
+from rostra.sim.set_storm import MOVE_S
 from rostra.sim.storm import SETS, StormFailed, storm
 
 
@@ -31,6 +34,21 @@ def first_failure(tried: Iterable[int]) -> str:
 def test_children_that_are_lost_and_stay_listed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TreeCore, "_drop_child", lambda self, peer, up, out: None)
     assert first_failure(range(3))
+
+
+@pytest.mark.spec("S-069")
+def test_a_list_that_waits_until_nothing_changes_any_more_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-4 alone is broken by it: when all others are calm, every list is exact."""
+    wishes = TreeCore._wishes_of_standing
+
+    def patient(self: TreeCore) -> dict[str, Any]:
+        wanted = wishes(self)
+        if REPORT in wanted:
+            wanted[REPORT] = replace(wanted[REPORT], about=(self.entries,), after_s=2 * MOVE_S)
+        return wanted
+
+    monkeypatch.setattr(TreeCore, "_wishes_of_standing", patient)
+    assert "P-4" in first_failure(range(6))
 
 
 def test_a_leader_that_ignores_a_new_registrar_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

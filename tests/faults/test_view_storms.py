@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from support.seeds import seeds
 
-from rostra.protocols.agreed import agent, groups
+from rostra.protocols.agreed import groups, told_views
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.sim.storm import MOVES, VIEWS, StormFailed, storm
@@ -51,8 +51,8 @@ def test_members_of_servers_that_were_cut_off_that_still_count_are_found(
 
 
 def test_ranks_that_differ_from_host_to_host_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = agent._listed
-    monkeypatch.setattr(agent, "_listed", lambda members: tuple(sorted(listed(members))))
+    listed = told_views.listed
+    monkeypatch.setattr(told_views, "listed", lambda members: tuple(sorted(listed(members))))
     assert "same-view" in first_failure(range(6))
 
 

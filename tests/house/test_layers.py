@@ -70,6 +70,7 @@ PROTOCOLS = [
     "fifo",
     "led",
     "access",
+    "scopes",
     "agreed",
     "atomic",
     "front",

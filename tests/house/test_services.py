@@ -124,6 +124,9 @@ LENT = {
     "agreed server": {"SyncDone"},  # then the child has said all that it holds
     "led agent": {"Close", "Resolve"},  # it remembers the name that is asked for without a scope
     "access agent": {"Close"},  # what it may join ends with it
+    "access names": {"Claim"},  # the first claim of a name that nobody was assigned is shown
+    "scopes open agent": {"Close"},  # an endpoint that is closed leaves
+    "scopes foreign agent": {"Resolve"},  # of a scope that the host is not in
     "election replica": {"Inspect"},
 }
 """Kinds of another protocol that a service takes as well, and why."""

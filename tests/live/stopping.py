@@ -3,7 +3,7 @@
     rounds: SIGSTOP of an agent or a server, for about as long as a bound; a cut one way, or of one site
             from one other ──▶ SIGCONT, heal ──▶ until all three live in one view again, or not
     then:   all servers end and start again, one after the other
-    judged: from the agents' journals alone, whatever the timing was
+    judged: from the agents' journals alone, whatever the timing was; and by the audits of the history (Spark)
 
 Three sites, one member each of a group with ``survive="majority"``. Asserted is only what must hold however
 slow this machine is:
@@ -18,11 +18,12 @@ import argparse
 import asyncio
 import contextlib
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -234,14 +235,22 @@ def _seconds(at: Any) -> float:
     return float(at.timestamp())
 
 
-def judged(journal: Path, stood: list[Stood]) -> tuple[list[Life], list[str]]:
-    rows = [row for row in read(journal).to_pylist() if row["writer"] in HOSTS]
-    rows = [row for row in rows if row["group"] in (None, "ledger@eu")]
+def judged(
+    journal: Path, stood: list[Stood], hosts: Sequence[str] = HOSTS, group: str = "ledger@eu"
+) -> tuple[list[Life], list[str]]:
+    rows = [row for row in read(journal).to_pylist() if row["writer"] in hosts]
+    rows = [row for row in rows if row["group"] in (None, group)]
     lived = lives(rows, stood)
     return lived, offences(lived)
 
 
-def main(seed: int, count: int) -> int:
+def audited(journal: Path) -> int:
+    """The same rows, on Spark: by an audit that knows nothing of what was done."""
+    words = ["history", "audit", "-p", "one-living", "-p", "same-view", "-j", str(journal)]
+    return subprocess.run([sys.executable, "-m", "rostra", *words]).returncode
+
+
+def main(seed: int, count: int, *, audit: bool) -> int:
     with tempfile.TemporaryDirectory() as directory:
         why = why_no_namespaces()
         if why is not None:
@@ -257,16 +266,18 @@ def main(seed: int, count: int) -> int:
 
         stood = asyncio.run(whole())
         lived, wrong = judged(lab.journal, stood)
+        broken = audited(lab.journal) if audit else 0
     for each in wrong:
         print(f"VIOLATED: {each}")
     fences = {life.fence for life in lived}
     print(f"seed {seed}, {count} rounds: {len(lived)} lives, {len(fences)} fences, {len(wrong)} violations")
-    return 1 if wrong or not lived else 0
+    return 1 if wrong or broken or not lived else 0
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--audit", action="store_true", help="judge the journals on Spark, too")
     asked = parser.parse_args()
-    sys.exit(main(asked.seed, asked.rounds))
+    sys.exit(main(asked.seed, asked.rounds, audit=asked.audit))

@@ -5,13 +5,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
+from live.stopping import Life, Stood, judged
 from support.lab import FORGIVING, WITHIN_S, Lab, until
 
 import rostra
 from rostra.errors import DeadlineExceeded, LeadershipLost
+
+HOSTS = ("eu.h1", "eu.h2", "eu.h3")
 
 LEADER = """
 import asyncio, sys, rostra
@@ -28,12 +32,13 @@ asyncio.run(main())
 @pytest.fixture(scope="module")
 def three_hosts(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Iterator[Lab]:
     """Three hosts: a majority is left when one is lost."""
+    directory = tmp_path_factory.mktemp("three")
     with Lab(
-        tmp_path_factory.mktemp("three"),
+        directory,
         servers=("eu",),
-        hosts=("eu.h1", "eu.h2", "eu.h3"),
+        hosts=HOSTS,
         namespaces=namespaces,
-        more=FORGIVING,
+        more=f'{FORGIVING}\n[journal]\nat = "{directory / "journal"}"\nsegment_s = 0.5\n',
     ) as lab:
         yield lab
 
@@ -115,6 +120,66 @@ async def test_the_next_leads_when_the_leaders_agent_is_stopped(three: Lab) -> N
         three["eu.h1"].resume()
     await until(lambda: candidates[0].lost is not None, "the old leader is told")
     assert candidates[1].is_leading and not candidates[2].is_leading
+    await ended(*tasks)
+
+
+@pytest.mark.parametrize("node", ["eu.h1", "eu"])
+async def test_whoever_stands_still_for_a_moment_or_for_long_there_are_never_two_leaders(
+    three: Lab, node: str
+) -> None:
+    """For far less than a lease, and for as long as the others need to go on, or to find that they cannot.
+    Judged from the journals, however late this machine is: `make live-views` does it around every bound."""
+    name = f"still-{node.replace('.', '-')}"
+    stood = []
+    candidates = [Candidate(name) for _ in HOSTS]
+    tasks = [await each.stands(three, host) for host, each in zip(HOSTS, candidates, strict=True)]
+    async with asyncio.timeout(WITHIN_S):
+        await candidates[0].leads.wait()
+    for is_long in (False, True):
+        three[node].signal(signal.SIGSTOP)
+        since = time.time()
+        if is_long and node == "eu.h1":
+            await until(lambda: candidates[1].is_leading, "the next one leads")
+        elif is_long:
+            await until(lambda: candidates[0].lost is not None, "without its server nobody leads")
+        else:
+            await asyncio.sleep(0.05)
+        three[node].resume()
+        stood.append(Stood(node, since, time.time()))
+    await until(lambda: any(each.is_leading for each in candidates), "one leads")
+    await ended(*tasks)
+
+    def found() -> tuple[list[Life], list[str]]:
+        return judged(three.directory / "journal", stood, HOSTS, f"lead/{name}@eu")
+
+    await until(lambda: len({life.fence for life in found()[0]}) > 1, "the journals are written")
+    assert found()[1] == []
+
+
+async def test_a_drained_host_passes_the_lead_to_one_that_was_restarted(three: Lab) -> None:
+    """And says if it is too early: the candidate on h2 is next in rank, and its host has yet to go."""
+
+    async def drain(*words: str) -> int:
+        command = [sys.executable, "-m", "rostra", "drain", "--agent", three.socket("eu.h1"), *words]
+        child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL)
+        return await child.wait()
+
+    candidates = [Candidate("rolling") for _ in range(3)]
+    tasks = [await each.stands(three, host) for host, each in zip(HOSTS[:2], candidates, strict=False)]
+    async with asyncio.timeout(WITHIN_S):
+        await candidates[0].leads.wait()
+    assert await drain("--last") == 3 and candidates[0].is_leading
+    three["eu.h3"].signal(signal.SIGTERM)
+    await three["eu.h3"].ended()
+    three["eu.h3"].environ = {"ROSTRA_LEVEL": "1"}
+    three["eu.h3"].start()
+    await three.calm()
+    tasks.append(await candidates[2].stands(three, "eu.h3"))
+    assert await drain("--last") == 0
+    async with asyncio.timeout(WITHIN_S):
+        await candidates[2].leads.wait()
+    await until(lambda: candidates[0].lost is not None, "the first one is told")
+    assert candidates[2].fence > candidates[0].fence and not candidates[1].fence
     await ended(*tasks)
 
 

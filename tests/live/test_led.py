@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.lab import FORGIVING, Lab, until
+from support.lab import FORGIVING, ROSTRA, Lab, until
 
 import rostra
-from rostra.names import host_of
+from rostra.cli.common import EXIT_REFUSED
+from rostra.errors import NameInUse, NotAllowed
+from rostra.names import Domain, Group, host_of
 from rostra.protocols.led.config import LedConfig
 
 NAMES = 1_000
@@ -99,6 +101,110 @@ async def test_a_program_that_is_killed_is_not_listed_any_more(sites: Lab) -> No
             )
             os.kill(victim.pid, signal.SIGKILL)
             await until(lambda: not watched.members, "and is not any more")
+
+
+@pytest.mark.spec("S-088", "S-003")
+async def test_members_of_a_led_group_speak_and_an_outsider_sees_the_leaders_list(sites: Lab) -> None:
+    async with (
+        sites.program("eu.fr.h1", "ann") as ann,
+        sites.program("eu.de.h1", "bob") as bob,
+        sites.program("eu.fr.h2", "eve") as eve,
+        ann.join("talk", "eu", membership="led", delivery="fifo") as anns,
+        bob.join("talk", "eu", membership="led", delivery="fifo") as bobs,
+    ):
+        both = [bob.endpoint, ann.endpoint]
+
+        async def listed() -> bool:
+            found = await eve.resolve("talk", "eu", fresh=True)
+            return [member.endpoint for member in found.members] == both
+
+        await until(listed, "both are on the leader's list")
+        await until(lambda: len(anns.members) == len(bobs.members) == 2, "they know each other")
+        for nth in range(20):
+            await anns.send(b"%d" % nth)
+        heard: list[bytes] = []
+        async with asyncio.timeout(30.0):
+            async for item in bobs:
+                heard += [item.body] if isinstance(item, rostra.Message) else []
+                if len(heard) == 20:
+                    break
+        assert heard == [b"%d" % nth for nth in range(20)]
+
+
+@pytest.mark.spec("S-072", "S-084", "S-085")
+def test_a_thread_makes_a_set_and_speaks_to_it(sites: Lab) -> None:
+    with (
+        rostra.sync.connect(sites.socket("eu.fr.h1"), name="owner") as owner,
+        rostra.sync.connect(sites.socket("eu.de.h1"), name="member") as member,
+        rostra.sync.connect(sites.socket("eu.fr.h2"), name="founder") as founder,
+        founder.join("of-threads", "eu", unique=True) as founded,
+        owner.create_set("eu") as mine,
+    ):
+        assert founded.group == Group("of-threads", Domain("eu"))
+        with pytest.raises(NameInUse):
+            member.join("of-threads", "eu", unique=True)
+        told = member.sets(timeout_s=30.0)
+        mine.add(member.endpoint)
+        assert next(told) == rostra.SetAdded(mine.group)
+        changes = mine.changes(timeout_s=30.0)
+        while mine.members != (member.endpoint,):
+            next(changes)
+        with mine.sequence() as sequence:
+            assert sequence.destinations == (member.endpoint,)
+            sequence.send(b"e4")
+            message = next(told)
+            assert isinstance(message, rostra.SequenceMessage) and message.body == b"e4"
+            member.reply(message, b"e5")
+            assert next(sequence.changes(timeout_s=30.0)) == rostra.SequenceReply(
+                message.sequence, member.endpoint, b"e5"
+            )
+        assert isinstance(next(told), rostra.SequenceClosed)
+
+
+def ordered(sites: Lab, *words: str) -> "subprocess.CompletedProcess[str]":
+    """`rostra name`, to the server of eu."""
+    where = ("--agent", sites.socket("eu"))
+    return subprocess.run([*ROSTRA, "name", *words, *where], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.spec("S-010", "C-167")
+async def test_an_administrator_assigns_a_name_and_closes_a_group(sites: Lab) -> None:
+    chess = "lounge/chess@eu"
+    assert ordered(sites, "assign", chess, "the club").returncode == 0
+    taken = ordered(sites, "assign", chess, "another club")
+    assert taken.returncode == EXIT_REFUSED and "is assigned to the club" in taken.stderr
+    assert (
+        ordered(sites, "list", "eu", "-o", "jsonl").stdout == '{"name":"lounge/chess","holder":"the club"}\n'
+    )
+    assert ordered(sites, "release", chess).returncode == 0
+
+    assert ordered(sites, "close", "vault@eu", "eu.fr").returncode == 0
+    async with sites.program("eu.fr.h1", "ann") as ann, sites.program("eu.de.h1", "eve") as eve:
+        async with ann.join("vault", "eu"):
+
+            async def is_refused() -> bool:
+                try:
+                    await (await eve.join("vault", "eu")).leave()
+                except NotAllowed:
+                    return True
+                return False
+
+            await until(is_refused, "the list has reached eu.de")
+            assert (await eve.resolve("vault", "eu", fresh=True)).members == ()
+        assert ordered(sites, "reopen", "vault@eu").returncode == 0
+
+
+@pytest.mark.spec("C-170")
+async def test_a_group_of_open_scope_reaches_a_member_of_another_cluster(sites: Lab) -> None:
+    async with (
+        sites.program("eu.fr.h1", "ann") as ann,
+        sites.program("eu.de.h1", "bob") as bob,
+        ann.join("anywhere", rostra.OPEN) as anns,
+    ):
+        await until(lambda: hosts(anns) == ["eu.fr.h1"], "it is there")
+        async with bob.join("anywhere", rostra.OPEN) as bobs:
+            await until(lambda: hosts(anns) == hosts(bobs) == ["eu.de.h1", "eu.fr.h1"], "both see both")
+        await until(lambda: hosts(anns) == ["eu.fr.h1"], "bob has left")
 
 
 @pytest.mark.long

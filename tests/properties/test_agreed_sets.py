@@ -21,10 +21,10 @@ SEEDS_THAT_FAILED = [2616, 5627]  # yields, and statuses, that went to and fro f
 
 
 class Storm:
-    def __init__(self, seed: int, kind: type[SetCore] = SetCore) -> None:
+    def __init__(self, seed: int, kind: type[SetCore] = SetCore, gather_s: float = 0.0) -> None:
         self.luck = Random(seed)
         self.names = "abcdefg"[: self.luck.randint(3, 7)]
-        self.net = SetNet(self.names, kind=kind, retries=self.luck.randint(1, 3))
+        self.net = SetNet(self.names, kind=kind, retries=self.luck.randint(1, 3), gather_s=gather_s)
         loss = self.luck.choice([0.0, 0.1, 0.35])
         self.net.drops = lambda sender, to, message: (
             not isinstance(message, PartedFromSet) and self.luck.random() < loss

@@ -117,6 +117,7 @@ class Process:
         self.machine = machine
         self.arguments = arguments
         self.log_file = lab.directory / f"{nodes[0]}.log"
+        self.environ: dict[str, str] = {}  # beside that of the test
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
 
@@ -141,7 +142,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**_tools(), "PYTHONUNBUFFERED": "1"},
+                env={**_tools(), "PYTHONUNBUFFERED": "1", **self.environ},
             )
 
     def signal(self, number: signal.Signals) -> None:

@@ -3,14 +3,31 @@
 from typing import Any
 
 from rostra.core.records import KeyedRecord
-from rostra.groups.attributes import DelegateAttributes, FifoAttributes, ProofAttributes, Role, Slow
+from rostra.groups.attributes import (
+    DelegateAttributes,
+    DoubtAttributes,
+    FifoAttributes,
+    ProofAttributes,
+    Role,
+    Slow,
+)
 from rostra.groups.items import AgreedViewId, SentIn
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
-from rostra.names import ROOT, Domain, Endpoint, Group
+from rostra.names import OPEN, ROOT, Domain, Endpoint, Group
 from rostra.protocols.access.messages import ClosedTold, RevocationsTold
 from rostra.protocols.access.proofs import Revocation
-from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
+from rostra.protocols.access.requests import (
+    AssignName,
+    CloseGroup,
+    JoinRestricted,
+    JoinUnique,
+    NamesAsked,
+    NamesTold,
+    ReleaseName,
+    ReopenGroup,
+    Revoke,
+)
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
 from rostra.protocols.agreed.changes import (
@@ -63,6 +80,8 @@ from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
 from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.messages import Interest, MessageId
+from rostra.protocols.scopes import messages as scopes
+from rostra.protocols.scopes.requests import JoinOpen, LeaveOpen
 from rostra.wire.frames import ANY_WORLD
 from rostra.wire.programs import (
     Arena,
@@ -239,10 +258,19 @@ MESSAGES: list[Any] = [
     agreed.Offer(*HEAD, PART, (CarriedGroup(CHESS, None, GroupPlace((PARIS,), (JOINS,), True, FR)),)),
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),
+    agreed.SetEvidence(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
+    scopes.PointersKept((("lounge/chess", None), ("lounge/go", Domain("eu")))),
+    scopes.PointersDropped(("lounge/chess",)),
+    scopes.ScopeTold("lounge/chess"),
+    scopes.ScopeTold("lounge/chess", Domain("eu")),
+    scopes.PointersRefused(("lounge/chess",)),
+    scopes.ForeignAsked(H1, 7, CHESS),
+    scopes.ForeignTold(H1, 7, CHESS, (Member(ANN, (7, 1)),)),
+    scopes.ForeignTold(H1, 7, CHESS, why="eu cannot reach eu.paris"),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
     hub.CarriedFrame(H1, H2, CHESS, hub.encode_hub(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
@@ -287,6 +315,12 @@ REQUESTS: list[Any] = [
     JoinUnique(CHESS, online=False, meta=b"rank 1"),
     CloseGroup(CHESS, (PARIS, H1)),
     ReopenGroup(CHESS),
+    AssignName(CHESS, "the club"),
+    ReleaseName(CHESS),
+    NamesAsked(),
+    JoinOpen(Group("lounge/chess", OPEN)),
+    JoinOpen(Group("lounge/chess", OPEN), online=False, meta=b"rank 1"),
+    LeaveOpen(Group("lounge/chess", OPEN)),
     Revoke(b"signed"),
     led_program.CreateSet(CAFE.scope, 1718),
     led_program.ChangeSet(OWN_SET, (BOB,), (ANN,)),
@@ -302,6 +336,7 @@ REQUESTS: list[Any] = [
     ),
     ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
+    calls.DrainHost(True),
 ]
 
 ANSWERS: list[Any] = [
@@ -314,6 +349,8 @@ ANSWERS: list[Any] = [
     program.Recalled(b"{}"),
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
+    calls.HostDrained((calls.DrainedGroup(CHESS, True, 1, 2, "no"),)),
+    NamesTold((("lounge/chess", "the club"),)),
     led_program.SetCreated(OWN_SET),
     led_program.SequenceOpened(7, (ANN, BOB)),
 ]
@@ -471,6 +508,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "attributes": [
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),
+        DoubtAttributes(b"signed"),
     ],
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

@@ -76,9 +76,10 @@ class SetNet:
         **config: Any,
     ) -> None:
         """With `alone`, each server has just started and sees none of the others; parts re-form. Without it,
-        they begin as one set, and parts stay parts unless `reform_s` says otherwise."""
+        they begin as one set, and parts stay parts unless `reform_s` says otherwise. As in the paper, the
+        first that loses a server removes it, unless `gather_s` says otherwise."""
         view = founding_view(names)
-        self.config = AgreedConfig(**{"reform_s": inf if alone else 0.0} | config)
+        self.config = AgreedConfig(**{"reform_s": inf if alone else 0.0, "gather_s": 0.0} | config)
         self.kind = kind
         self.cores = {
             name: kind(

@@ -523,3 +523,24 @@ def test_a_restarted_server_knows_the_attributes_that_a_rule_asks_for() -> None:
     for player in (a, b):
         assert isinstance(player.items[-1], rostra.View) and len(player.view.members) == 2
     place.world.close()
+
+
+def test_a_created_group_without_members_and_a_deleted_one_outlive_their_server() -> None:
+    """No host knows of them: the cluster's server has them on its disk."""
+    place = Place("cluster")
+
+    async def create(me: rostra.Me) -> None:
+        await me.groups.create("db", place.scope, attributes={"tier": "gold"})
+        await me.groups.create("old", place.scope)
+        await me.groups.delete("old", place.scope)
+
+    async def look(me: rostra.Me) -> rostra.GroupInfo:
+        with pytest.raises(NoSuchGroup):
+            await me.groups.look("old", place.scope)
+        return await me.groups.look("db", place.scope)
+
+    place.do(create)
+    place.world.restart("paris")
+    place.world.run(for_s=20)
+    assert place.do(look).attributes == {"tier": "gold"}
+    place.world.close()

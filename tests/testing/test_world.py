@@ -281,3 +281,26 @@ def test_the_trace_is_short_and_says_what_the_test_did() -> None:
     ]
     assert any("joined" in line for line in world.trace)
     world.close()
+
+
+def test_text_in_the_place_of_bytes_is_refused_before_it_costs_the_connection() -> None:
+    world = World({"paris": 1})
+    kept: list[int] = []
+
+    async def careless() -> None:
+        async with rostra.connect() as me, me.join("chess") as chess:
+            for wrong in ("meta", "credential"):
+                with pytest.raises(BadInput, match=f"{wrong} is bytes"):
+                    me.join("web", **{wrong: "port=80"})  # type: ignore[call-overload]
+            with pytest.raises(BadInput, match="data is bytes"):
+                await me.send_to(me.endpoint, "hello")  # type: ignore[arg-type]
+            with pytest.raises(BadInput, match="both are texts"):
+                me.join("web", 3)  # type: ignore[call-overload]
+            with pytest.raises(BadInput, match="meta is bytes"):
+                await chess.leave("bye")  # type: ignore[arg-type]
+            kept.append(len((await me.resolve("chess")).members))
+
+    world.start("paris.h1", careless())
+    world.run(for_s=5)
+    world.close()
+    assert kept == [1]

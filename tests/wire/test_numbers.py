@@ -21,6 +21,7 @@ from rostra.protocols.led.messages import LedMessage
 from rostra.protocols.links.packets import Packet
 from rostra.protocols.relaxed.messages import ServerMessage
 from rostra.protocols.relaxed.requests import Request, Said
+from rostra.protocols.scopes.messages import ScopesMessage
 from rostra.wire.frames import FrameKind
 from rostra.wire.numbers import BLOCKS, TABLES
 
@@ -36,6 +37,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
         SetMessage,
         LedMessage,
         AccessMessage,
+        ScopesMessage,
         OrderMessage,
     ),
     "request": (Request,),

@@ -16,9 +16,9 @@ from rostra.cli.house import HouseGroup
 
 COMMANDS: Final = (
     *("join", "leave", "watch", "members", "resolve", "send", "tail"),
-    *("lead", "views", "set", "group", "rehearse"),
+    *("lead", "views", "set", "group", "name", "rehearse"),
     *("groups", "domains", "why", "debug"),
-    *("agent", "server", "config", "authority"),
+    *("agent", "server", "drain", "config", "authority"),
     *("up", "lab", "sim", "sweep", "history"),
     *("completion", "version"),
 )

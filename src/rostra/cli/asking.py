@@ -14,7 +14,7 @@ from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names, read_group
 from rostra.client.sight import Sight, look, small_world_sockets
 from rostra.errors import BadInput, DeadlineExceeded, NotAllowed, NotInScope
-from rostra.names import ROOT, Domain, Group, check_not_reserved, inside, make_group, parse_group
+from rostra.names import OPEN, ROOT, Domain, Group, check_not_reserved, inside, make_group, parse_group
 
 CONNECT_TIMEOUT_S: Final = 5.0
 COMPLETE_WITHIN_S: Final = 0.5
@@ -65,7 +65,8 @@ def group_of(text: str, scope: str | None) -> Group:
     if scope is not None and "@" in text:
         raise BadInput(f"{text!r} and --scope {scope} both say the scope", fix="leave one of them out")
     group = parse_group(text) if scope is None else make_group(text, scope)
-    check_not_reserved(group.scope)
+    if group.scope != OPEN:
+        check_not_reserved(group.scope)
     return group
 
 

@@ -91,7 +91,7 @@ def lead(
     Examples:
 
         rostra lead scheduler@eu -- ./scheduler
-        rostra lead backup --deadline 60 -- sh -c './backup.sh $ROSTRA_FENCE'
+        rostra lead backup@eu --deadline 60 -- sh -c './backup.sh $ROSTRA_FENCE'
     """
     key = group_of(name, scope)
     if not grace >= 0:

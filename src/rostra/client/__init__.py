@@ -21,6 +21,7 @@ connection    one socket, shared by all endpoints of the program
 copies        member lists of the groups that the program is in
 watched       member lists of the groups that it watches, by numbered changes
 follows       what both have in common
+threads       what `rostra.sync` uses: a loop in a thread of its own
 transfer      the state of such a group for a member that joins
 streams       bounded queues that end with a reason
 choices       the kinds of groups that can be asked for
@@ -71,6 +72,7 @@ from rostra.groups.members import Because as Because
 from rostra.groups.members import Cause as Cause
 from rostra.groups.members import Member as Member
 from rostra.groups.members import Members as Members
+from rostra.names import OPEN as OPEN
 from rostra.protocols.led.requests import AddRefused as AddRefused
 from rostra.protocols.led.requests import SequenceClosed as SequenceClosed
 from rostra.protocols.led.requests import SequenceEnded as SequenceEnded

@@ -9,7 +9,15 @@ from rostra.client.connection import AgentConnection
 from rostra.client.group import Entering
 from rostra.errors import UNDECODABLE, Malformed
 from rostra.names import Domain, make_group, parse_scope, parse_subject
-from rostra.protocols.access.requests import CloseGroup, ReopenGroup, Revoke
+from rostra.protocols.access.requests import (
+    AssignName,
+    CloseGroup,
+    NamesAsked,
+    ReleaseName,
+    ReopenGroup,
+    Revoke,
+)
+from rostra.protocols.agreed.calls import DrainedGroup, DrainHost, HostDrained
 from rostra.protocols.relaxed import requests
 from rostra.transport.dialler import dialler, own_token
 from rostra.wire import NO_ENDPOINT
@@ -45,6 +53,18 @@ class Admin:
     async def reopen_group(self, group: str, scope: str | None = None) -> None:
         await self._connection.ask(NO_ENDPOINT, ReopenGroup(make_group(group, scope or self.path)))
 
+    async def assign_name(self, group: str, holder: str, scope: str | None = None) -> None:
+        """This name of the server's own domain is that holder's: a text for people (S-010). `NameTaken` if it
+        is another's. Members need no assignment, and the name keeps its holder without members."""
+        await self._connection.ask(NO_ENDPOINT, AssignName(make_group(group, scope or self.path), holder))
+
+    async def release_name(self, group: str, scope: str | None = None) -> None:
+        await self._connection.ask(NO_ENDPOINT, ReleaseName(make_group(group, scope or self.path)))
+
+    async def names(self) -> dict[str, str]:
+        """The assigned names of the server's own domain, each with its holder."""
+        return dict((await self._connection.ask(NO_ENDPOINT, NamesAsked())).assigned)
+
     async def revoke(self, revocation: bytes) -> None:
         """Tell the world that an authority is valid no more; the signature counts, not who says it."""
         await self._connection.ask(NO_ENDPOINT, Revoke(revocation))
@@ -60,6 +80,12 @@ class Admin:
         whose = self.path if of is None else parse_scope(of)
         recalled = await self._connection.ask(NO_ENDPOINT, requests.Recall(parse_subject(about), whose))
         return _read(recalled.document)
+
+    async def drain(self, *, look: bool = False) -> tuple[DrainedGroup, ...]:
+        """Of an agent: its members go behind all others in their agreed groups, before it is stopped. Which
+        groups have members here and elsewhere; with `look`, nothing else is done."""
+        drained: HostDrained = await self._connection.ask(NO_ENDPOINT, DrainHost(look))
+        return drained.groups
 
     async def close(self) -> None:
         await self._connection.close()

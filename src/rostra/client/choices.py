@@ -32,6 +32,13 @@ def check(membership: str, delivery: str) -> None:
         )
 
 
+def check_octets(**settings: object) -> None:
+    """Text would end the connection: the agent takes nothing that is not what its place asks for."""
+    for setting, value in settings.items():
+        if not isinstance(value, bytes):
+            raise BadInput(f"{setting}={value!r}", fix=f"{setting} is bytes: text.encode()")
+
+
 E = TypeVar("E", bound=Enum)
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
 
+from rostra.client import choices
 from rostra.client.copies import MemberFollow
 from rostra.client.follows import FollowedGroup
 from rostra.client.session import within
@@ -16,10 +17,11 @@ from rostra.client.watched import WatchFollow
 from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreachable
 from rostra.groups.items import Change, Item
 from rostra.groups.members import Members
-from rostra.names import Group
+from rostra.names import OPEN, Group
 from rostra.protocols.access.requests import JoinRestricted, JoinUnique
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed import requests
+from rostra.protocols.scopes.requests import JoinOpen, LeaveOpen
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
@@ -110,7 +112,9 @@ class Membership(Followed):
         """The same, as many at once as there are, up to `most`: for groups where much happens."""
         return self._followed().stream().batches(most)
 
-    def _asks_in(self, online: bool) -> requests.Join | JoinLed | JoinRestricted | JoinUnique:
+    def _asks_in(self, online: bool) -> requests.Join | JoinLed | JoinRestricted | JoinUnique | JoinOpen:
+        if self.group.scope == OPEN:
+            return JoinOpen(self.group, online, self.meta)
         if self._unique:
             return JoinUnique(self.group, online, self.meta)
         if "!" in self.group.name and not self.permanent:
@@ -119,7 +123,9 @@ class Membership(Followed):
             return JoinLed(self.group, online=online, meta=self.meta, closed=self.closed)
         return requests.Join(self.group, online, self.permanent, self.meta)
 
-    def _asks_out(self, meta: bytes = b"") -> requests.Leave | LeaveLed:
+    def _asks_out(self, meta: bytes = b"") -> requests.Leave | LeaveLed | LeaveOpen:
+        if self.group.scope == OPEN:
+            return LeaveOpen(self.group)
         return LeaveLed(self.group) if self.led else requests.Leave(self.group, meta)
 
     async def send(self, data: bytes) -> NoReturn:
@@ -132,6 +138,7 @@ class Membership(Followed):
 
     async def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
         """Leave the group; `meta` goes to the others as our last words."""
+        choices.check_octets(meta=meta)
         if self._left is not None:
             raise again(self._left)
         self._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
@@ -139,9 +146,10 @@ class Membership(Followed):
 
     async def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
         """Hear of changes, or only answer to others that we are here (Congress's SET_FLAG)."""
-        if self.led:
+        if self.led or self.group.scope == OPEN:
+            kind = "led" if self.led else "open"
             raise NotAllowed(
-                f"{self.group} is a led group: who is in it is told of changes or not from the beginning",
+                f"{self.group} is {kind}: who is in it is told of changes or not from the beginning",
                 fix="leave it, and join it again with the other `online`; or watch it",
             )
         if online != self.is_online:

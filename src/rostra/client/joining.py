@@ -14,7 +14,7 @@ from rostra.client.transfer import Give, Take
 from rostra.errors import BadInput, NotAvailable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind, MembershipKind
-from rostra.names import make_group
+from rostra.names import OPEN, make_group
 from rostra.protocols.agreed.living import check_survive
 from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.protocols.agreed.sheets import encode_member, properties_of
@@ -201,14 +201,23 @@ class Joins:
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
         Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone.
 
+        The scope `rostra.OPEN` is the smallest domain that contains all members: it grows and shrinks with
+        them. Relaxed membership without delivery.
+
         `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides. With
         `unique` we found the group: nobody is in it, and nobody else founds it (`NameInUse`).
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
+        choices.check_octets(meta=meta, credential=credential)
         if unique and (membership, delivery, permanent) != ("relaxed", "none", False):
             raise BadInput("unique=True with another kind of group", fix="leave the other settings out")
         key = make_group(group, scope)
+        if scope == OPEN and (membership, delivery, permanent, unique) != ("relaxed", "none", False, False):
+            raise NotAvailable(
+                f"{key} with another kind of group: open scopes are for relaxed membership without delivery",
+                fix="leave the other settings out, or name a scope",
+            )
         if membership == "agreed":
             if not online or permanent:
                 raise BadInput(

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from rostra.client import leadership, replicated, shares
+from rostra.client import choices, leadership, replicated, shares
 from rostra.client.admin import inspect
 from rostra.client.agreed import AgreedMembership
 from rostra.client.agreed_fifo import AgreedConversation
@@ -250,6 +250,7 @@ class Me(Joins, Sets):
     async def _send_to(
         self, endpoints: tuple[Endpoint, ...], data: bytes, view: SentIn | None, deadline_s: float | None
     ) -> None:
+        choices.check_octets(data=data)
         order = requests.SendTo(endpoints, data, view)
         await within(deadline_s, self._ask(order), "the agent did not take the message")
 

@@ -34,7 +34,9 @@ KEYS: Final = {
     "hold/": "claims",  # hold/<host>/<group>: a host that has members of it, or asked to have some
     "fences": "agreed",  # how far fencing tokens are reserved
     "set/": "agreed",  # set/own, set/above: a server's place in its two sets
+    "assigned": "access",  # names, and who has them
     "closed": "access",  # groups that are for some alone
+    "closed/": "access",  # closed/<scope>: the same of a scope around us, as its server told it
     "revocations": "access",  # of authorities
     "views/": "agreed",  # views/<set>/<group>: its views
 }

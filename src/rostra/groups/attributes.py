@@ -62,4 +62,11 @@ class ProofAttributes(Attributes, frozen=True, tag=64, gc=False):
     proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
 
 
-AnyAttributes = FifoAttributes | DelegateAttributes | ProofAttributes
+class DoubtAttributes(Attributes, frozen=True, tag=48, gc=False):
+    """Of a member on the list of a led group whose agent is out of reach since a moment ago (S-063); and its
+    proof, if it has one."""
+
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)] = b""
+
+
+AnyAttributes = FifoAttributes | DelegateAttributes | ProofAttributes | DoubtAttributes

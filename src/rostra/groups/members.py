@@ -4,7 +4,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from rostra.groups.attributes import AnyAttributes
+from rostra.groups.attributes import AnyAttributes, DoubtAttributes
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, inside
 from rostra.names.checks import Natural
@@ -28,6 +28,11 @@ class Member(Struct, frozen=True, array_like=True, gc=False):
     meta: bytes = b""  # the program's own
     kind: GroupKind | None = None  # of the group; None: `PLAIN`, which most are
     attributes: AnyAttributes | None = None  # of the service behind that kind
+
+    @property
+    def in_doubt(self) -> bool:
+        """Is its agent out of reach, and still on the list of a led group for a moment (`grace_s`)?"""
+        return type(self.attributes) is DoubtAttributes
 
 
 Members = tuple[Member, ...]

@@ -1,5 +1,6 @@
 """Names of domains and hosts, endpoints, groups and scopes: parse and print."""
 
+from rostra.names.domains import OPEN as OPEN
 from rostra.names.domains import ROOT as ROOT
 from rostra.names.domains import Domain as Domain
 from rostra.names.domains import check_not_reserved as check_not_reserved

@@ -22,6 +22,9 @@ Domain = NewType("Domain", str)
 
 ROOT: Final = Domain("world")
 
+OPEN: Final = Domain("-open")
+"""In the place of a scope: the smallest domain that contains all members, whatever that is at the moment."""
+
 LABEL_LENGTH_MAX: Final = 63
 DOMAIN_LABELS_MAX: Final = 8
 HOST_LABELS_MAX: Final = DOMAIN_LABELS_MAX + 1

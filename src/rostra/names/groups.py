@@ -166,6 +166,9 @@ def parse_group(text: str) -> Group:
 
 def make_group(name: str, scope: str) -> Group:
     """A checked group key from a name and a scope as a user writes them."""
+    given: tuple[object, ...] = name, scope
+    if not all(isinstance(each, str) for each in given):
+        raise BadName(f"group {name!r} with scope {scope!r}", fix='both are texts: "chess", "eu"')
     parse_group_name(name)
     return Group(name, parse_scope(scope))
 

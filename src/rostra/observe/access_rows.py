@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rostra.journal.entries import Sheet
-from rostra.protocols.access.events import AccessEnded, AccessGranted, AuthorityRevoked
+from rostra.protocols.access.events import AccessEnded, AccessGranted, AuthorityRevoked, NameUnassigned
 from rostra.protocols.relaxed.gate import AccessRefused
 
 
@@ -27,9 +27,13 @@ def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:
     def revoked(seen: AuthorityRevoked) -> None:
         sheet.write("access-revoked", what=f"{seen.authority} by {seen.by}"[:200])
 
+    def unassigned(seen: NameUnassigned) -> None:
+        sheet.write("access-unassigned", group=str(seen.group), peer=seen.claimer)
+
     return {
         AccessGranted: granted,
         AccessRefused: refused,
         AccessEnded: ended,
         AuthorityRevoked: revoked,
+        NameUnassigned: unassigned,
     }

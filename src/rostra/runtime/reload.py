@@ -39,7 +39,7 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
     ]
     restart += [
         f"[agents] {key}"
-        for key in ("socket", "listen", "token_file", "state", "spill_mb", "arena_mb")
+        for key in ("socket", "listen", "token_file", "state", "spill_mb", "arena_mb", "level")
         if getattr(new.agents, key) != getattr(old.agents, key)
     ]
     restart += ["[data]"] if new.data != old.data else []

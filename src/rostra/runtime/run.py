@@ -377,6 +377,8 @@ def _server_plan(world: WorldConfig, domain: Domain, incarnation: int, data: Dat
         secrets.randbits(64),
         world.agreed,
         world.access,
+        world.led_settings,
+        world.scopes_settings,
     )
 
 
@@ -396,6 +398,8 @@ def _agent_plan(world: WorldConfig, host: Domain, incarnation: int) -> NodePlan:
         secrets.randbits(64),
         world.agreed,
         world.access,
+        world.led_settings,
+        world.scopes_settings,
     )
 
 

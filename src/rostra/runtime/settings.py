@@ -24,6 +24,7 @@ from rostra.config import (
     WorldConfig,
     WorldFile,
     parse_http,
+    parse_level,
     parse_limit,
     parse_megabytes,
     parse_mode,
@@ -164,6 +165,13 @@ SETTINGS: Final = (
         ("agents", "arena_mb"),
         lambda: MB_EACH,
     ),
+    Setting(
+        "level",
+        "of an agent's members in agreed groups, raised with every roll-out",
+        parse_level,
+        ("agents", "level"),
+        lambda: 0,
+    ),
     *(_limit(name) for name in LIMITS),
     Setting("http", "health, metrics and the dashboard", parse_http, flag="--http"),
     Setting(
@@ -239,6 +247,7 @@ def settle(
         agents=replace(
             file.world.agents,
             socket_mode=chosen["socket_mode"].value,
+            level=chosen["level"].value,
             **{name: chosen[name].value for name in LIMITS},
         ),
     )

@@ -464,4 +464,6 @@ class SimNodes:
             fifo=fifo,
             agreed=self._world.agreed,
             access=self._world.access,
+            led=self._world.led,
+            scopes=self._world.scopes,
         )

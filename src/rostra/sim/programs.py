@@ -16,7 +16,17 @@ from rostra.errors import BadInput
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Members
-from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, make_group, name_of, parse_group
+from rostra.names import (
+    OPEN,
+    Domain,
+    Endpoint,
+    Group,
+    host_of,
+    incarnation_of,
+    make_group,
+    name_of,
+    parse_group,
+)
 from rostra.observe.trace import QUIET, CallAnswered, ProgramGiven, ProgramTold
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed
@@ -51,6 +61,7 @@ from rostra.protocols.relaxed.requests import (
     Without,
 )
 from rostra.protocols.relaxed.view import NOT_FOLLOWED, Report, Views
+from rostra.protocols.scopes.requests import JoinOpen, LeaveOpen
 from rostra.sim.conversations import SimConversation
 from rostra.sim.history import (
     AnswerRecord,
@@ -157,6 +168,13 @@ class SimProgram:
 
     def leave_led(self, group: str | Group) -> SimCall:
         return self.ask(LeaveLed(_group(group)))
+
+    def join_open(self, name: str, *, online: bool = True, meta: bytes = b"") -> SimCall:
+        """A group of open scope."""
+        return self.ask(JoinOpen(Group(name, OPEN), online, meta))
+
+    def leave_open(self, name: str) -> SimCall:
+        return self.ask(LeaveOpen(Group(name, OPEN)))
 
     # Groups of agreed membership
 
@@ -443,10 +461,10 @@ class SimProgram:
             case Enter(group=group), _:
                 if (refused := self.conversations.pop(group, None)) is not None and refused.joined:
                     write(FifoStateChanged, self.address, group, "left")
-            case JoinLed(group=group, online=True), Done():
+            case ((JoinLed(group=group, online=True) | JoinOpen(group=group, online=True)), Done()):
                 self.following.add(group)
                 self.views.follow(group)
-            case LeaveLed(group=group), Done():
+            case ((LeaveLed(group=group) | LeaveOpen(group=group)), Done()):
                 self.following.discard(group)
                 self.views.unfollow(group)
             case JoinAgreed(group=group), Done():

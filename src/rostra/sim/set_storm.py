@@ -3,9 +3,10 @@
     joins, leaves, deaths, questions ── crashes, cuts, pauses ──▶ clear ──▶ one leader with an exact list
 
 Checked after every step of an agent: IS-1, the parents of a set form no cycle, and IS-2, no agent keeps an
-empty record. When the storm is over: P-1, all agents have the same registrar for a scope; P-2, each set has
-one leader; P-3, its list is exact, `resolve` of an outsider gives it, and online members and watchers have
-it; and nothing is left at agents and registrars of sets without members.
+empty record. When all is repaired, and programs still join and leave: P-4, every member of one set that stays
+gets on its leader's list. When they have stopped: P-1, all agents have the same registrar for a scope; P-2,
+each set has one leader; P-3, its list is exact, `resolve` of an outsider gives it, and online members and
+watchers have it; and nothing is left at agents and registrars of sets without members.
 """
 
 from collections.abc import Sequence
@@ -47,6 +48,9 @@ DEEDS: Final = (
     *("join", "join", "join", "join", "leave", "leave", "kill", "rest", "rest", "ask", "watch"),
     *("crash", "restart", "crash_host", "restart", "cut_site", "heal", "heal", "pause", "resume"),
 )
+
+MOVE_S: Final = 1.5
+"""Between two joins and leaves of those that move when all is repaired."""
 
 CALM_S: Final = 150.0
 """So long after the last repair every set must have one leader and an exact list: claims, circuits and
@@ -178,6 +182,7 @@ class SetStorm(SiteFaults):
 
     def _clear(self) -> None:
         self._mend()
+        self._listed_while_others_move()
         until, held = self.world.now + CALM_S, 0
         while held < 3:
             for (program, group), call in list(self.wanted.items()):
@@ -193,11 +198,46 @@ class SetStorm(SiteFaults):
                 if self.world.now >= until:
                     raise
 
+    def _listed_while_others_move(self) -> None:
+        """P-4, of one set: on each host of it a program joins and leaves, and those that stay are listed all
+        the same."""
+        inside = [each for each, call in self.wanted.items() if call is None and each[0].alive]
+        groups = sorted({group for _, group in inside})
+        if not groups:
+            return
+        group = self.luck.choice(groups)
+        stay = {program.address for program, at in inside if at == group}
+        hosts = sorted({program.host for program, at in inside if at == group})
+        movers = [self.world.program(host, f"m{len(self.world.programs)}") for host in hosts]
+        until, held, turn = self.world.now + CALM_S, 0, 0
+        while held < 2:
+            turn += 1
+            for mover in movers:
+                mover.join_led(group) if turn % 2 else mover.leave_led(group)
+            self.world.run(MOVE_S)
+            self.checks += 1
+            missing = sorted(stay - self._leaders_list(group))
+            held = 0 if missing else held + 1
+            assert self.world.now < until, f"P-4: {missing[0]} of {group} is on no leader's list"
+        for mover in movers:
+            mover.leave_led(group)
+
+    def _leaders_list(self, group: Group) -> set[Endpoint]:
+        """Of the leader; empty while there is none, or there are several."""
+        trees = [led.trees[group] for led in agents_of(self.world).values() if group in led.trees]
+        leading = [tree for tree in trees if tree.leads]
+        if len(leading) != 1:
+            return set()
+        members = [(entry.origin, member) for entry in leading[0].entries for member in entry.members]
+        return {Endpoint(f"{origin}/{member.name}") for origin, member in members}
+
     def _answered(self, at: float, host: Domain, answered: CallAnswered) -> None:
         call = answered.call
         assert isinstance(call, SimCall)
         if isinstance(call.request, JoinLed) and call.result == Done() and call.program is not None:
-            self.wanted[call.program, call.request.group] = None
+            joined = call.program, call.request.group
+            if joined in self.wanted:
+                self.wanted[joined] = None
 
     # When it is calm
 
@@ -213,16 +253,11 @@ class SetStorm(SiteFaults):
             states, truth = states_of(self.world, group), self._inside(group)
             wrong = one_leader(states)
             assert not wrong, f"{wrong[0]} of {group}"
-            listed: set[Endpoint] = set()
             for led in agents.values():
                 if group in led.trees and led.trees[group].leads:
                     wrong = exact_list(led.trees[group].entries, states)
                     assert not wrong, f"{wrong[0]} of {group}"
-                    listed = {
-                        Endpoint(f"{entry.origin}/{member.name}")
-                        for entry in led.trees[group].entries
-                        for member in entry.members
-                    }
+            listed = self._leaders_list(group)
             assert listed == truth, f"P-3: {group} is {sorted(listed)}, not {sorted(truth)}"
             self._told(group, truth)
 

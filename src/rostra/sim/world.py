@@ -31,9 +31,11 @@ from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Told
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.requests import Open, Register, Unregister
+from rostra.protocols.scopes.config import ScopesConfig
 from rostra.sim.agenda import Agenda
 from rostra.sim.channels import SimChannels
 from rostra.sim.datagrams import DatagramNetwork
@@ -110,6 +112,8 @@ class World:
         front: FrontConfig = SIM_FRONT,
         agreed: AgreedConfig | None = None,
         access: AccessConfig | None = None,
+        led: LedConfig | None = None,
+        scopes: ScopesConfig | None = None,
         turn_steps: int | None = None,
     ) -> None:
         if (tree is None) == (domains is None):
@@ -120,6 +124,8 @@ class World:
         self.timers = timers if timers is not None else LinkConfig.wan().over_datagrams()
         self.config = config if config is not None else RelaxedConfig()
         self.access = access if access is not None else AccessConfig()
+        self.led = led if led is not None else LedConfig()
+        self.scopes = scopes if scopes is not None else ScopesConfig()
         self.agreed = (agreed if agreed is not None else AgreedConfig()).fitted(self.timers)
         self.luck = Random(seed)
         self.history: History | None = [] if history else None

@@ -22,8 +22,10 @@ from rostra.errors import BadInput
 from rostra.names import Domain, Tree, parse_host, parse_scope
 from rostra.protocols.access.config import AccessConfig
 from rostra.protocols.front.config import FrontConfig
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.scopes.config import ScopesConfig
 from rostra.sim import WAN, LinkModel
 from rostra.sim.world import World as Sim
 from rostra.testing.agents import AgentProcess, new_agent
@@ -49,7 +51,7 @@ class World:
     packets), `timers` how patient the servers are. `lan` and `sealed` are how the hosts of a cluster reach
     each other, as under ``[data]`` of a world file: ``auto``, ``multicast``, ``fanout`` or ``reflect``.
     `replicas` says which domains have how many servers: ``{"eu": 3}``. `authorities` are the installed ones,
-    with their public keys.
+    with their public keys. `led` and `scopes` are the settings of led sets, and of groups of open scope.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class World:
         sealed: bool = True,
         replicas: Mapping[str, int] | None = None,
         authorities: Mapping[str, bytes] | None = None,
+        led: LedConfig | None = None,
+        scopes: ScopesConfig | None = None,
         loop: PretendLoop | None = None,
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None
@@ -82,6 +86,8 @@ class World:
             replicas=replicas,
             front=FrontConfig(),
             access=AccessConfig(tuple(sorted((authorities or {}).items()))),
+            led=led,
+            scopes=scopes,
         )
         self.seed = seed
         self.loop = PretendLoop() if loop is None else loop

@@ -5,8 +5,10 @@ from typing import Any, TypeVar
 
 from rostra.errors import BadInput
 from rostra.names import Tree
+from rostra.protocols.led.config import LedConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.scopes.config import ScopesConfig
 from rostra.sim import WAN, LinkModel
 from rostra.testing.loop import PretendLoop
 from rostra.testing.world import AT_MOST_S, World
@@ -34,6 +36,8 @@ class Worlds:
         sealed: bool = True,
         replicas: Mapping[str, int] | None = None,
         authorities: Mapping[str, bytes] | None = None,
+        led: LedConfig | None = None,
+        scopes: ScopesConfig | None = None,
     ) -> World:
         """See `World`."""
         if self.world is not None:
@@ -48,6 +52,8 @@ class Worlds:
             sealed=sealed,
             replicas=replicas,
             authorities=authorities,
+            led=led,
+            scopes=scopes,
             loop=self.loop,
         )
         return self.world

@@ -11,8 +11,9 @@ from typing import Any, Final, get_args
 
 from rostra.groups.attributes import AnyAttributes
 from rostra.protocols.access.messages import AnyAccessMessage
+from rostra.protocols.access.requests import NamesTold
 from rostra.protocols.agreed import branch as agreed
-from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented
+from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained
 from rostra.protocols.agreed.messages import AnySetMessage
 from rostra.protocols.atomic.frames import AnyAmpFrame
 from rostra.protocols.atomic.messages import AnyHubMessage, CarriedFrame
@@ -25,10 +26,11 @@ from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice
 from rostra.protocols.links.packets import AnyPacket
 from rostra.protocols.relaxed import messages as relaxed
 from rostra.protocols.relaxed.requests import AnySaid
+from rostra.protocols.scopes.messages import AnyScopesMessage
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
 AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage
-Shared = relaxed.Message | claims.Message | AnyAccessMessage
+Shared = relaxed.Message | claims.Message | AnyAccessMessage | AnyScopesMessage
 Message = Shared | election.Message | AgreedMessage | AnyLedMessage | CarriedFrame
 """Whatever servers say to each other."""
 
@@ -46,7 +48,7 @@ def _numbers(union: Any) -> Numbers:
 PACKETS: Final = _numbers(AnyPacket)
 MESSAGES: Final = _numbers(Message)
 REQUESTS: Final = _numbers(AnyRequest)
-SAID: Final = _numbers(AnySaid | GroupPresented | AnySetAnswer | AnySetNotice)
+SAID: Final = _numbers(AnySaid | GroupPresented | HostDrained | AnySetAnswer | AnySetNotice | NamesTold)
 """Answers of `relaxed` have 1 to 15, its notices 16 and more; `Absolute` is both."""
 
 PROGRAM_FRAMES: Final = _numbers(ToAgent | ToProgram)
@@ -84,6 +86,7 @@ BLOCKS: Final[dict[str, dict[str, Block]]] = {
         "atomic": (range(256, 320),),
         "led": (range(320, 384),),
         "access": (range(384, 448),),
+        "scopes": (range(448, 480),),
     },
     "request": {
         "relaxed": (range(1, 16), range(128, 192)),
@@ -92,6 +95,7 @@ BLOCKS: Final[dict[str, dict[str, Block]]] = {
         "atomic": (range(48, 64),),
         "led": (range(64, 80),),
         "access": (range(80, 96),),
+        "scopes": (range(96, 112),),
     },
     "said": {
         "relaxed": (range(1, 32), range(128, 192)),
@@ -139,6 +143,7 @@ JOURNAL_BLOCKS: Final[dict[str, tuple[str, ...]]] = {
     "atomic": ("ordered", "rejected", "flushed", "state-"),
     "led": ("led",),
     "access": ("access-",),
+    "scopes": ("scope-",),
     "sim": ("server-changed", "line-changed", "settled"),
 }
 """Kinds of journal rows have names and no numbers: those that each service gives, or all that begin so. Names

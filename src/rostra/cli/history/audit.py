@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 PROMISES: Final = (
     "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, "
-    "smooth-join, why, same-view, every-change, one-living, total-order, all-or-none"
+    "smooth-join, why, same-view, every-change, one-living, total-order, all-or-none, "
+    "one-registrar, one-leader, exact-list, members-listed"
 )
 
 LEAST_KNOWN_SHOWN: Final = 5

@@ -42,6 +42,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.records import Records
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     AuthUnavailable,
@@ -56,6 +57,7 @@ from rostra.errors import (
 )
 from rostra.groups.attributes import ProofAttributes
 from rostra.names import ROOT, Domain, Endpoint, Group, inside, parent
+from rostra.protocols.access.closed import keep_copy, load_copies
 from rostra.protocols.access.config import ASKED_AT_ONCE, ASKED_MAX, CREDENTIAL_BYTES_MAX
 from rostra.protocols.access.events import (
     AccessEnded,
@@ -117,9 +119,11 @@ class AccessAgent(Service):
     name = ACCESS_AGENT
     takes = (JoinRestricted, Revoke, RevocationsTold, ClosedTold, Close, EndpointGone, LinkUp, LinkMoved)
 
-    def __init__(self, host: Domain, judge: Judge, t_auth_s: float) -> None:
+    def __init__(self, host: Domain, judge: Judge, t_auth_s: float, records: Records) -> None:
         self.host = host
         self.judge = judge
+        self._records = records
+        load_copies(records, judge)
         self.applying: dict[Stay, Applying] = {}
         self.permitted: dict[Stay, Permitted] = {}
         self._server = parent(host)
@@ -154,6 +158,7 @@ class AccessAgent(Service):
                     out.append(Ignored("ClosedTold", "out of scope"))
                 elif self.judge.learn(closed):
                     self._closed()
+                    out += keep_copy(self._records, closed)
             case EndpointGone(me) | Asked(me):  # to close it
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)

@@ -25,6 +25,12 @@ CLOSED_MAX: Final = 4_096
 ALLOWED_MAX: Final = 64
 """Domains and hosts in the list of one."""
 
+ASSIGNED_MAX: Final = 2_000
+"""Names of one scope that are assigned; all of them are one record."""
+
+HOLDER_BYTES_MAX: Final = 200
+"""Who has a name, as a text for people."""
+
 ASKED_MAX: Final = 256
 """Joins of one host that wait for authorities."""
 

@@ -2,7 +2,7 @@
 
 from rostra.core.effects import Observation
 from rostra.groups.members import Stamp
-from rostra.names import Endpoint, Group
+from rostra.names import Domain, Endpoint, Group
 
 
 class AccessGranted(Observation, frozen=True):
@@ -34,6 +34,13 @@ class MemberUnlisted(Observation, frozen=True):
     endpoint: Endpoint
     group: Group
     stamp: Stamp
+
+
+class NameUnassigned(Observation, frozen=True):
+    """A group was founded under a name that nobody was assigned, in a scope where names are assigned."""
+
+    group: Group
+    claimer: Domain
 
 
 class AuthorityRevoked(Observation, frozen=True):

@@ -3,11 +3,14 @@
 request          answer
 JoinRestricted   Done, Denied   NOT_AUTHORISED: the authority said no; AUTH_UNAVAILABLE: it did not answer
 JoinUnique       Done, Denied   NAME_IN_USE: it has members, or another is founding it
+CloseGroup, ReopenGroup, AssignName, ReleaseName
+                 Done, Denied   NAME_TAKEN: it has another list, or another holder
+NamesAsked       NamesTold
 Revoke           Done, Denied   to any agent or server: a revocation is believed for its signature
 """
 
 from rostra.names import Domain, Group
-from rostra.protocols.relaxed.requests import Request
+from rostra.protocols.relaxed.requests import Request, Said
 
 
 class JoinRestricted(Request, frozen=True, tag=80):
@@ -39,6 +42,25 @@ class CloseGroup(Request, frozen=True, tag=83):
 
 class ReopenGroup(Request, frozen=True, tag=84):
     group: Group
+
+
+class AssignName(Request, frozen=True, tag=85):
+    """Administrative, to the server of the group's scope: this name is that holder's (S-010)."""
+
+    group: Group
+    holder: str
+
+
+class ReleaseName(Request, frozen=True, tag=86):
+    group: Group
+
+
+class NamesAsked(Request, frozen=True, tag=87):
+    """Administrative: which names of your scope are whose?"""
+
+
+class NamesTold(Said, frozen=True, tag=80):
+    assigned: tuple[tuple[str, str], ...]  # sorted; names, each with its holder
 
 
 class Revoke(Request, frozen=True, tag=81):

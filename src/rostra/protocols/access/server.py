@@ -2,7 +2,7 @@
 
     Revoke, RevocationsTold ──▶ signed by one above? ──▶ Secure ──▶ every other neighbour
     CloseGroup, ReopenGroup ──▶ is it our scope? ──▶ Secure ──▶ Done ──▶ ClosedTold to the children
-    ClosedTold ──▶ from the parent, and newer? ──▶ the children
+    ClosedTold ──▶ from the parent, and newer? ──▶ the children, and a copy on disk
     LinkUp, LinkMoved ──▶ all that we have, to that neighbour
 
 Whether a member's record has a good proof is asked where records are relayed (`relaxed/domain.py`), of the
@@ -26,9 +26,11 @@ from rostra.core.effects import (
     Secure,
     Send,
 )
+from rostra.core.records import RECORD_BYTES_MAX
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
 from rostra.names import Domain, Group, check_public, inside, make_group
+from rostra.protocols.access.closed import keep_copy, load_copies
 from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX
 from rostra.protocols.access.judge import Judge
 from rostra.protocols.access.messages import ClosedTold, RevocationsTold
@@ -130,7 +132,10 @@ class AccessServer(Service):
             record = self._records.get(CLOSED_GROUPS)
             return [] if record is None else [Secure(record)]
         listed = tuple(sorted(groups.items()))
-        record = self._records.put(CLOSED_GROUPS, msgspec.msgpack.encode(listed))
+        data = msgspec.msgpack.encode(listed)
+        if len(data) > RECORD_BYTES_MAX // 2:
+            raise TooLarge(f"the lists of {self.domain} take {len(data)} bytes", fix="shorten or open some")
+        record = self._records.put(CLOSED_GROUPS, data)
         self._seen = self._records.version
         self.judge.learn(ClosedList(self.domain, record.version, listed))
         return [Secure(record)]
@@ -147,13 +152,16 @@ class AccessServer(Service):
             return [Ignored("ClosedTold", "out of scope")]
         if not self.judge.learn(closed):
             return [Ignored("ClosedTold", "older version")]
-        return self._tell_closed(closed.scope)
+        told, copy = self._tell_closed(closed.scope), keep_copy(self._records, closed)
+        self._seen = self._records.version
+        return [*told, *copy]
 
     def _load(self) -> None:
         """A leader whom our replica follows changes the records too. What cannot be read was never kept."""
         if self._seen == self._records.version:
             return
         self._seen = self._records.version
+        load_copies(self._records, self.judge)
         record = self._records.get(REVOCATIONS)
         try:
             kept = _decoder.decode(record.data) if record is not None and record.data is not None else ()

@@ -76,18 +76,20 @@ from rostra.protocols.agreed.branch import (
     ViewTold,
 )
 from rostra.protocols.agreed.call_agent import CALL_AGENT
-from rostra.protocols.agreed.calls import GroupCall, GroupEnded, GroupPresented, GroupState, LookAt
+from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupEnded, GroupPresented, GroupState, LookAt
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
+from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
 from rostra.protocols.agreed.ended import end_group
 from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
-from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember, AgreedView
+from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import member_sheet
 from rostra.protocols.agreed.stays import (
     HostAsked,
@@ -99,6 +101,7 @@ from rostra.protocols.agreed.stays import (
     StayLeaving,
     StayLooking,
 )
+from rostra.protocols.agreed.told_views import endpoints_of, view_item, view_of
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import (
     Deliver,
@@ -132,7 +135,7 @@ FIRST_TOKEN: Final = -(1 << 62)
 class AgreedAgent(Service):
     name = AGREED_AGENT
     takes = (
-        *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, Paused, Resumed),
+        *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed),
         *(StreamsAnswered, StreamsLost, GroupEnded),
         *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
         *(LinkUp, LinkDown, LinkMoved),
@@ -151,6 +154,7 @@ class AgreedAgent(Service):
         self._token = FIRST_TOKEN
         self._own: dict[int, tuple[Group, Endpoint] | None] = {}  # what we asked other services, and for whom
         self._waits = False  # for AGAIN
+        self.drains: list[Draining] = []
 
     @property
     def _agent(self) -> LocalServer:
@@ -175,6 +179,8 @@ class AgreedAgent(Service):
                     out.append(Answer(token, Done()))
             case EndpointGone(me):
                 self._gone(me, GroupVerb.FAIL, out)
+            case Asked(_, token, DrainHost() as request):
+                drain(self, token, request, out)
             case Asked(me):  # to close it
                 self._gone(me, GroupVerb.LEAVE, out)
             case Paused(me, group) | Resumed(me, group):
@@ -245,6 +251,7 @@ class AgreedAgent(Service):
             )
         self._agent.check_may_join(group)
         check_survive(kind.survive)
+        event = replace(event, meta=with_level(event.meta, self._config.level))
         if len(event.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         member = self._find(group, me)
@@ -335,6 +342,9 @@ class AgreedAgent(Service):
         if answer.code == Unreachable.code and not isinstance(asked.message, MemberAsked):
             return  # asked again
         del self.asked[answer.question.number]
+        if isinstance(asked.message, MemberAsked) and asked.message.verb is GroupVerb.BACK:
+            why = (answer.why or answer.code) if answer.code else ""
+            answered(self, now, answer.question.number, asked.message, why, out)
         if not isinstance(asked.message, MemberAsked) or asked.message.verb is not GroupVerb.JOIN:
             return
         for each in asked.message.members:
@@ -497,14 +507,14 @@ class AgreedAgent(Service):
             out.append(Ignored("ViewTold", "the core-set may not know that we are back"))
             return
         before = known.view
-        view = _view_of(told, before)
+        view = view_of(told, before)
         if view is None:
             out.append(Send(self._server, ViewTaken(told.group, self.host, told.id, whole=True)))
             return
         out.append(Send(self._server, ViewTaken(told.group, self.host, told.id)))
         known.view = view
         known.fence = told.fence
-        was_blocked, known.blocked = known.blocked, told.blocked
+        was_blocked, known.blocked = known.blocked, told.blocked or still_drained(self, known, view)
         known.lived = told.lived if told.blocked else view.ids
         inside_now = frozenset(view.ids)
         for member in known.members.values():
@@ -528,8 +538,8 @@ class AgreedAgent(Service):
             for member in known.members.values():
                 member.knows = member.knows and not is_new
             return
-        here = frozenset(_endpoints(view.ids))  # one that left may be here again, as another member
-        is_plain = here.isdisjoint(_endpoints((*view.left, *view.failed)))
+        here = frozenset(endpoints_of(view.ids))  # one that left may be here again, as another member
+        is_plain = here.isdisjoint(endpoints_of((*view.left, *view.failed)))
         follows = before is not None and told.base == before.id and not was_blocked and is_plain
         self._show(now, told.group, known, out, anew=is_new or bool(was_blocked), follows=follows)
 
@@ -559,7 +569,7 @@ class AgreedAgent(Service):
             if is_inside and (anew or not member.knows):
                 whole = not (follows and member.knows)
                 if whole not in items:
-                    items[whole] = _item(view, known, whole=whole)
+                    items[whole] = view_item(view, known, whole=whole)
                 member.knows = True
                 self._deliver(now, group, me, items[whole], out)
 
@@ -630,6 +640,14 @@ class AgreedAgent(Service):
             for me in sorted(known.members):
                 self._deliver(0.0, group, me, MemberBlocked(why), out)
 
+    block = _block
+
+    def unblock(self, now: Instant, group: Group, known: HostGroup, out: list[Effect]) -> None:
+        """Nothing came of what it was blocked for: the view that stands, unless its lease has run out."""
+        known.blocked = ""
+        if known.view is not None and not known.doubt:
+            self._show(now, group, known, out, anew=True)
+
     # StayAsking
 
     def _ask(
@@ -639,12 +657,15 @@ class AgreedAgent(Service):
         members: tuple[AgreedMember, ...],
         kind: GroupKind,
         out: list[Effect],
-    ) -> None:
+    ) -> int:
         question = self._new_question()
         message = MemberAsked(group, question, verb, members, kind)
         self.asked[question.number] = HostAsked(message, 1)
         if self.up:  # streams may be there before the link is back
             out.append(Send(self._server, message))
+        return question.number
+
+    ask = _ask
 
     def _tell_holdings(self, out: list[Effect]) -> None:
         """A new link: what is on its way is asked again, after what we hold."""
@@ -701,6 +722,8 @@ class AgreedAgent(Service):
                 del self.asked[number]
                 if message.verb is GroupVerb.JOIN:
                     self._give_up(now, message, out)
+                elif message.verb is GroupVerb.BACK:
+                    answered(self, now, number, message, "its servers did not answer in time", out)
             elif self.up and isinstance(message, HostHolds):
                 # As it is now: without a member that joined since, it would say that this one is gone.
                 del self.asked[number]
@@ -748,48 +771,3 @@ def _core_server(group: Group, host: Domain) -> Domain:
     if parent(host) == group.scope:
         return group.scope
     return Domain(".".join(labels(host)[: depth(group.scope) + 1]))
-
-
-def _view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
-    """The view, if it can be made of what we have; and how it came from the one that we had."""
-    members = told.members
-    if told.base is not None:
-        if before is None or before.id != told.base:
-            return None
-        gone = frozenset((*told.left, *told.failed))
-        members = (*[each for each in before.members if each.id not in gone], *told.members)
-    was = frozenset() if before is None else frozenset(before.ids)
-    here = frozenset([each.id for each in members])
-    lost = () if before is None else tuple([each for each in before.ids if each not in here])
-    return AgreedView(
-        *told.id,
-        members,
-        tuple([each.id for each in members if each.id not in was]),
-        tuple([each for each in lost if each in told.left]),
-        tuple([each for each in lost if each not in told.left]),
-        parts=told.parts,
-    )
-
-
-def _item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
-    new = frozenset(view.joined)
-    joined = [each for each in view.members if each.id in new]
-    return MemberView(
-        view.number,
-        view.revision,
-        "" if view.pid is None else str(view.pid),
-        _listed(view.members) if whole else None,
-        _listed(joined),
-        _endpoints(view.left),
-        _endpoints(view.failed),
-        known.fence if is_exclusive(known.kind) else None,
-        tuple([_endpoints(each) for each in view.parts]),
-    )
-
-
-def _endpoints(ids: Sequence[MemberId]) -> tuple[Endpoint, ...]:
-    return tuple([each.endpoint for each in ids])
-
-
-def _listed(members: Sequence[AgreedMember]) -> tuple[tuple[Endpoint, bytes], ...]:
-    return tuple([(each.id.endpoint, each.attributes) for each in members])

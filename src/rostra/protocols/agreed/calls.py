@@ -130,6 +130,27 @@ class GroupCall(Request, frozen=True, tag=40):
     call: AnyCall
 
 
+class DrainHost(Request, frozen=True, tag=41):
+    """The members of this host go behind all others in their agreed groups (`draining.py`). With `look`, only
+    say which groups that concerns."""
+
+    look: bool = False
+
+
+class DrainedGroup(Struct, frozen=True, array_like=True):
+    """A group with members here and elsewhere."""
+
+    group: Group
+    first: bool  # a member of this host has, or had, rank 0
+    level: Number  # the highest of members here
+    others: Number  # and of members elsewhere
+    refused: Annotated[str, Meta(max_length=TEXT_MAX)] = ""  # why, if it was
+
+
+class HostDrained(Said, frozen=True, tag=41):
+    groups: Annotated[tuple[DrainedGroup, ...], Meta(max_length=GROUPS_MAX)] = ()
+
+
 class GroupPresented(Said, frozen=True, tag=40):
     state: GroupState | None = None
     groups: Names = ()

@@ -150,6 +150,7 @@ class GroupVerb(IntEnum):
     LEAVE = 4
     FAIL = 5
     ATTRIBUTES = 6
+    BACK = 7  # these members go behind all others (`seniority.py`)
     ORDER = 16  # `data` says what (`orders.py`)
 
 
@@ -261,6 +262,7 @@ _GROUP_KINDS: Final = {
     GroupVerb.JOIN: 2,
     GroupVerb.CREATE: 2,
     GroupVerb.ATTRIBUTES: 2,
+    GroupVerb.BACK: 1,
     GroupVerb.ORDER: 2,
 }
 

@@ -60,6 +60,10 @@ RESTORE_S: Final = 10.0
 not come back are then removed. It should exceed what a link takes to come up again."""
 
 
+LEVEL_MAX: Final = 1 << 30
+"""Of members (`seniority.py`)."""
+
+
 class AgreedConfig(Struct, frozen=True, kw_only=True):
     """How long a server of a set waits for another before it goes on without it. Links detect a server that
     is dead within the bounds of `DetectConfig`; what is here is for one that lives and does not answer
@@ -77,6 +81,11 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         A failure that all servers saw is processed by the first of them; the one of rank k waits k times as
         long before it does so itself. It should exceed a round trip. Default 0.2, wan 0.5. Raising it: slower
         removal when the first one did not see it; fewer coordinators that yield to each other.
+    `gather_s`
+        Before a server that not all others have lost is removed, they have this long to say whom they lost
+        (`cut.py`). It should exceed twice an interval between heartbeats. Default 0.5, wan 2.0; 0: the
+        first that loses a server removes it. Raising it: later removal in a partial cut. A server that is
+        dead is removed when the last of the others has lost it.
     `probe_s`
         A part of a set that sees servers outside of it looks for the other parts this often (V-103); it also
         does so whenever a link comes up. Default 2.0, wan 4.0. Raising it: parts that could not merge at once
@@ -101,6 +110,9 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         Whether the core-set of a group without a rule for partitions follows its members. Default no, until
         calls about groups find those that have moved. Without it every group is agreed on by the set of its
         scope, and waits for all sites in it.
+    `level`
+        An agent's, of its members (`seniority.py`): raised with every roll-out, members that were restarted
+        are told from those that were not. Default 0.
     `down_after_s`
         A group whose members are all in one branch has been so for this long before that branch's set takes
         it over (`T_down`). Default 2.0. Lowering it: members that come and go at the border of two branches
@@ -111,11 +123,13 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     commit_after_s: float = 1.0
     status_after_s: float = 0.5
     stagger_s: float = 0.2
+    gather_s: float = 0.5
     probe_s: float = 2.0
     reform_s: float = inf
     doubt_after_s: float = 0.75
     retries: int = 3
     moves: bool = False
+    level: int = 0
     down_after_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -128,7 +142,9 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
             "doubt_after_s",
         ):
             _require(getattr(self, name) > 0, f"{name} must be positive")
+        _require(0 <= self.level <= LEVEL_MAX, f"level must be from 0 to {LEVEL_MAX}")
         _require(self.down_after_s >= 0, "down_after_s must not be negative")
+        _require(self.gather_s >= 0, "gather_s must not be negative")
         _require(self.reform_s >= 0, "reform_s must not be negative")
         _require(self.retries >= 1, "retries must be at least 1")
 
@@ -143,6 +159,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
             commit_after_s=2.0,
             status_after_s=1.0,
             stagger_s=0.5,
+            gather_s=2.0,
             probe_s=4.0,
             doubt_after_s=2.5,
         )

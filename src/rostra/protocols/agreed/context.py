@@ -20,6 +20,7 @@ from rostra.protocols.agreed.changes import (
     same_event,
 )
 from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.cut import Accusations
 from rostra.protocols.agreed.groups import AgreedGroup
 from rostra.protocols.agreed.living import has_rule
 from rostra.protocols.agreed.messages import (
@@ -31,7 +32,15 @@ from rostra.protocols.agreed.messages import (
     SetMessage,
 )
 from rostra.protocols.agreed.promises import GivenLeases
-from rostra.protocols.agreed.state import Coordinating, Electing, QueuedChange, SetState
+from rostra.protocols.agreed.state import (
+    NOBODY,
+    Coordinating,
+    Electing,
+    Holding,
+    Idle,
+    QueuedChange,
+    SetState,
+)
 
 
 class SetContext:
@@ -134,3 +143,36 @@ class SetContext:
 
     def _forget(self, pid: Pid) -> None:
         self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))
+
+    # Evidence
+
+    def _note_evidence(self, who: ServerId, isolated: frozenset[ServerId]) -> None:
+        others = [(each, whom) for each, whom in self.state.evidence if each != who]
+        if isolated:
+            others.append((who, isolated))
+        self._set(evidence=tuple(sorted(others, key=lambda each: each[0])))
+        if isinstance(self.state.phase, Holding) and self.state.phase.gathers:
+            self._set(phase=Idle())
+
+    def _has_gathered(
+        self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...], accusations: Accusations
+    ) -> bool:
+        """Have all that are to stay lost these, or had they time to say whom they lost?"""
+        since = self.state.accused_since
+        is_unanimous = all(set(failed) <= accusations.get(each, frozenset()) for each in part)
+        return since is None or self._now >= since + self.config.gather_s or is_unanimous
+
+    def _place_among(self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...]) -> int:
+        """How many are to propose this before us. Who committed the last change looks after those it isolated
+        (V-070); others in order of rank; who has isolated none of them itself goes last."""
+        state = self.state
+        if state.me not in part or not state.isolated.intersection(failed):
+            return len(state.view.servers)
+        if self.config.gather_s:  # those that have lost none of them do not propose this before us
+            whom = dict(state.evidence)
+            part = tuple([each for each in part if each == state.me or whom.get(each, NOBODY) & set(failed)])
+        if state.last is not None and frozenset(state.last.cut) & state.isolated:
+            by = state.last.round.coordinator
+            if by in part:
+                part = (by, *[each for each in part if each != by])
+        return part.index(state.me)

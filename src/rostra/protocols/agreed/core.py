@@ -7,14 +7,15 @@ fails (section III of the paper). There is no quorum: a commit goes on without s
 
 `state.py` draws the phases. A coordinator goes on without the servers that it isolated, and a server that
 applies its commit isolates them too. What holds: **two servers that committed different changes on one
-base have isolated each other, at least one way.** The argument, for s with p and t with q:
+base have isolated each other, at least one way.** The argument, for a server s that
+committed change p and a server t that committed q:
 
 1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
    after an election.
-2. Who takes part in an election has isolated the coordinator before it says how it stands (V-081), and
-   each that follows the winner isolates all who took no part (`Initiate.cut`).
-3. A commit is applied only by who is locked on it, is not in its cut, and has not isolated the coordinator of
-   its round.
+2. A server that takes part in an election has isolated the coordinator before it reports its state (V-081),
+   and each that follows the winner isolates all servers that took no part (`Initiate.cut`).
+3. A commit is applied only by a server that is locked on it, is not in its cut, and has not isolated the
+   coordinator of its round.
 
 Suppose neither has isolated the other. Neither is in the other's cut, so s acknowledged q too, and t p. The
 round of a commit was not withdrawn; so s was released from q by an election about q's round, at a time S,
@@ -36,9 +37,9 @@ Where we differ from the paper, and why:
   it was released from it (V-088).
 - The interrupted change is completed before its coordinator is removed, if those who saw the failure knew of
   it. A server that did not may have proposed the removal at once, which goes first by its priority (V-086).
-- A server that is busy for a coordinator that we isolated, and it did not, is on the other side: that is no
-  sign of life. Otherwise two coordinators, each waiting for a server that the other has locked, would wait
-  for ever.
+- A `Busy` that a server sends on behalf of a coordinator that we isolated, and it did not, is no sign of
+  life: that server is on the other side. Otherwise two coordinators, each waiting for a server that the other
+  has locked, would wait for ever.
 """
 
 from collections.abc import Iterable
@@ -94,6 +95,7 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
+    SetEvidence,
     SetMessage,
     SetProbe,
     Stale,
@@ -149,9 +151,7 @@ class SetCore(Reforming):
             case LinkDown(peer):
                 self._set(linked=self.state.linked - {peer})
                 self._forget_offers(frozenset([peer]))
-                for each in self.state.electorate:
-                    if each.server == peer:
-                        self._isolate(each, "its link is down")
+                self._lost([each for each in self.state.electorate if each.server == peer])
             case _:
                 self._ignored(type(event).__name__, "not for a set")
         self._settle()
@@ -211,10 +211,18 @@ class SetCore(Reforming):
                         self._ignored(name, "of a round that is over")
             case Declined():
                 self._declined(who, message)
+            case SetProbe(part=part) | Offer(part=part) if (
+                who in state.view.servers
+                and state.me not in part.view.servers
+                and not self._is_of_before(who, message)
+            ):
+                self._isolate(who, "it went on without us")  # as after a failover that took too long
             case SetProbe() | Offer():
                 self._ignored(name, "we agree already")
             case PartedFromSet():
                 self._ignored(name, "of before the merge")
+            case SetEvidence():
+                pass  # noted above
             case _:
                 self._ignored(name, "not for a set")
         return None
@@ -458,6 +466,7 @@ class SetCore(Reforming):
             ),
             isolated=isolated,
             evidence=tuple([(who, whom) for who, whom in evidence if whom]),
+            accused_since=state.accused_since if isolated else None,
             queue=tuple(
                 [
                     QueuedChange(each.change, each.deferrals + 1)
@@ -562,7 +571,8 @@ class SetCore(Reforming):
         if server in state.isolated or server not in state.electorate:
             return
         assert server != state.me, "nobody isolates itself"
-        self._set(isolated=state.isolated | {server})
+        since = self._now if state.accused_since is None else state.accused_since
+        self._set(isolated=state.isolated | {server}, accused_since=since)
         self._out.append(ServerIsolated(server, why))
         self._part_from(server)
         self._adopt()
@@ -574,6 +584,15 @@ class SetCore(Reforming):
             case Coordinating(proposal) if is_merge(proposal):
                 self._call_off()
 
+    def _lost(self, servers: list[ServerId]) -> None:
+        """Links to these are down: the others are told at once, who may have lost them as well, or not."""
+        new = [each for each in servers if each not in self.state.isolated]
+        for each in new:
+            self._isolate(each, "its link is down")
+        outside = frozenset(self.state.electorate).difference(self.state.view.servers)
+        if new and self.config.gather_s:
+            self._send_all(SetEvidence(*self._head()), besides=outside)
+
     def _follow_another(self, proposal: Proposal, failed: Round) -> None:
         """The coordinator of our round failed. Another may have seen it before us, and have won already."""
         for each in self.state.remembered:
@@ -583,12 +602,6 @@ class SetCore(Reforming):
                 self._set(phase=Locked(proposal, each.round))
                 return self._send(each.round.coordinator, self._ack(each.round))
         return self._elect(proposal, failed)
-
-    def _note_evidence(self, who: ServerId, isolated: frozenset[ServerId]) -> None:
-        others = [(each, whom) for each, whom in self.state.evidence if each != who]
-        if isolated:
-            others.append((who, isolated))
-        self._set(evidence=tuple(sorted(others, key=lambda each: each[0])))
 
     def _adopt(self) -> None:
         """Changes that nobody looks after any more but us."""
@@ -641,7 +654,7 @@ class SetCore(Reforming):
         ]
         return min(found, key=lambda each: each.proposal.priority, default=None)
 
-    def _start(self, *, now: bool = False) -> None:
+    def _start(self, *, now: bool = False, gathered: bool = False) -> None:
         """Our next change, if we have one and are the one to propose it; or, `now`, in any case."""
         state = self.state
         accusations = {**dict(state.evidence), state.me: state.isolated}
@@ -649,7 +662,9 @@ class SetCore(Reforming):
         if state.me not in part and now:
             part = largest_part(state.view.servers, accusations, me=state.me, must_stay=True)
         failed = tuple([each for each in state.view.servers if each not in part])
-        if failed:
+        if failed and not (now or gathered or self._has_gathered(part, failed, accusations)):
+            self._set(phase=Holding(gathers=True))
+        elif failed:
             behind = self._place_among(part, failed)
             must_wait = self.leases.are_running(self._now, failed, self.config.doom_s)
             if must_wait or (behind and not now):
@@ -665,18 +680,6 @@ class SetCore(Reforming):
                 key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals),
             )
             self._propose(best.change, best.deferrals)
-
-    def _place_among(self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...]) -> int:
-        """How many are to propose this before us. Who committed the last change looks after those it isolated
-        (V-070); others in order of rank; who has isolated none of them itself goes last."""
-        state = self.state
-        if state.me not in part or not state.isolated.intersection(failed):
-            return len(state.view.servers)
-        if state.last is not None and frozenset(state.last.cut) & state.isolated:
-            by = state.last.round.coordinator
-            if by in part:
-                part = (by, *[each for each in part if each != by])
-        return part.index(state.me)
 
     def _propose(self, change: AnyChange, deferrals: int) -> None:
         state = self.state
@@ -707,9 +710,9 @@ class SetCore(Reforming):
     def _waited(self) -> None:
         state, most = self.state, self.config.retries
         match state.phase:
-            case Holding():
+            case Holding(gathers=gathers):
                 self._set(phase=Idle())
-                self._start(now=True)
+                self._start(now=not gathers, gathered=gathers)
             case Offering():
                 self._set(phase=Idle())
             case Coordinating(proposal, _, acked, busy, _, times) if (
@@ -768,6 +771,9 @@ class SetCore(Reforming):
         match phase:
             case Idle():
                 self._out.append(CancelTimer(self.timer))
+            case Holding(gathers=True):
+                since = self.state.accused_since or 0.0
+                self._out.append(SetTimer(self.timer, max(0.0, since + config.gather_s - self._now)))
             case Holding(behind):
                 self._out.append(
                     SetTimer(self.timer, behind * config.stagger_s if behind else config.defer_s)

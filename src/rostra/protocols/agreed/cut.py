@@ -3,8 +3,10 @@ another.
 
     a ─ b ─ c        a and c have isolated each other, b sees both: either a goes or c, and b stays
 
-Every message says whom its sender has isolated. That is evidence, and no more: the coordinator of a failure
-keeps that part, and proposes to remove the rest.
+Every message says whom its sender has isolated, and a server whose link breaks sends one to all. That is
+evidence, and no more: the coordinator of a failure keeps that part, and proposes to remove the rest. Links of
+one cut break at different moments: so it waits until all that are to stay have lost the others, at most
+`gather_s`.
 
 Where we differ from the paper, and why: there every server isolates at once whom another isolated (V-091). In
 a partial cut the servers that see both sides then obey both, and are left alone: with seven servers, three

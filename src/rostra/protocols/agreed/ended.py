@@ -2,7 +2,7 @@
 
 GroupEnded ──▶ a successor has it: MemberMoved, and the views of that one follow, for the same member
            ├── it was put out, and the group goes on: Excluded
-           └── none has: a last view of nobody, GroupTerminated, and it is out of the directory
+           └── no successor: a last, empty view, GroupTerminated, and it is out of the directory
 """
 
 from typing import TYPE_CHECKING

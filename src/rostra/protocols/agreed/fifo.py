@@ -1,4 +1,4 @@
-"""What this service says to that of streams about agreed groups that are spoken in (`fifo/gated.py`)."""
+"""What this service sends to FIFO multicast about agreed groups with `delivery="fifo"` (`fifo/gated.py`)."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any

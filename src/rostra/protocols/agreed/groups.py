@@ -56,6 +56,7 @@ from rostra.protocols.agreed.rules import (
     standing,
     united_state,
 )
+from rostra.protocols.agreed.seniority import passed_on
 from rostra.protocols.agreed.sheets import is_over, member_sheet, put_out_of
 
 VIEWS_KEPT: Final = 256
@@ -633,6 +634,8 @@ def _after(view: AgreedView, change: GroupChange, pid: Pid) -> tuple[AgreedView,
             if len(inside_now) < len(members):
                 return view, "NotMember"
             return _with_attributes(view, members, change.data), ""
+        case GroupVerb.BACK:
+            return passed_on(view, inside_now, pid), ""
         case GroupVerb.ORDER:
             return view, ""  # of groups as a whole: `_ordered`
 

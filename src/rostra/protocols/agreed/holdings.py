@@ -76,7 +76,7 @@ class Holdings(Leasing):
         """A request of this host was done. It says nothing of others there: they may have died with the agent
         that was there before, and wait in `_lost`."""
         listed = frozenset(ids_of(core.table.get(asked.group)))
-        for each in asked.members:
+        for each in asked.members if asked.verb is GroupVerb.JOIN else ():
             if each.id in listed and each.id not in self._departed:
                 groups = self._holding.setdefault(asked.question.host, {})
                 groups.setdefault(asked.group, {})[each.id] = each.attributes

@@ -5,16 +5,17 @@
 An acknowledgement is a lock, and a commit is a promise. If a server that forgot them were taken for the one
 that gave them, two sides could go on (V-019); if it is taken for another one, the set removes the first, and
 all members below it. So before either is sent it is on disk, and with a majority of the replicas if the
-server has some (`core/secure.py`). Who recovers has its locks, whom it isolated, its groups and their living
-state, under the life that it had; the others see a server that was away for a moment.
+server has some (`core/secure.py`). A server that recovers has its locks, the servers that it isolated, its
+groups and their living state, under its previous incarnation; the others see a server that was away for a
+moment.
 
 Without room on its disk a server without replicas stands still: nothing of what it changes leaves before it
 is stored (`core/secure.py`), joins are refused with the reason, and the set goes on without it if that lasts.
 
 Kept are all sets of a server that has replicas, and of others those with a group whose rule lets one side
-live at most. Not kept: what hosts ask again, what others look after, and groups whose record would exceed
-`RECORD_BYTES_MAX` or its key `KEY_LENGTH_MAX`: these are restored from the hosts, as all are where nothing is
-kept.
+live at most. Not kept: what hosts ask again, groups that other sets hold, and groups whose record would
+exceed `RECORD_BYTES_MAX` or its key `KEY_LENGTH_MAX`: these are restored from the hosts, as all are where
+nothing is kept.
 """
 
 from operator import itemgetter

@@ -9,21 +9,21 @@ recent answer keeps a member alive:
 - **A host** asks its server. For `doubt_after_s` from the question on, by the host's own clock, its members
   live; then they are blocked, in doubt. The server keeps its word: members of a host that it lost are removed
   when the last lease that it gave has run out, and a host that is silent is given up later than that anyway.
-- **A server** asks the others of its set. Those that confirmed, and itself, must be a rule's worth: a change
+- **A server** asks the others of its set. Those that confirmed, and itself, must satisfy the rule: a change
   that went on with these alone would live (`AgreedServer` asks `rules.py` the same question as at a commit).
-  Else its members are in doubt. Who confirmed acknowledges no change that removes the asker, and proposes
-  none, for `doubt_after_s`.
+  Else its members are in doubt. A server that confirmed acknowledges no change that removes the asker, and
+  proposes none, for `doubt_after_s`.
 - A lease to a host is never longer than what is left of the server's own, nor of those above it.
-- A lease is lent to a host, whatever becomes of its members. One that was blocked when its link broke, and is
+- A lease is lent to a host, independently of its members. One that was blocked when its link broke, and is
   back, stays so until the core-set has answered what it holds, and tells the view after that: views on their
   way before may be older than its removal.
 
-Everything is measured from the moment of the question at who asks, and from that of the answer at who
-answers, which is later. So clocks need not agree; they must run at about the same speed. A process that stood
-still finds that its lease has run out before it does anything else: `Stack.alarm_at`.
+The asker measures from its question, and the answerer from its answer, which is later, each by its own clock.
+So clocks need not agree; they must run at about the same speed. A process that stood still finds that its
+lease has run out before it does anything else: `Stack.alarm_at`.
 
-Two things that others agreed on without us can make a rule's worth out of fewer servers: so a confirmation
-names what its sender has committed and acknowledged, and counts for who knows of all of it.
+Two things that others agreed on without us can let fewer servers satisfy the rule: so a confirmation
+names what its sender has committed and acknowledged, and counts only for a server that knows all of it.
 """
 
 from math import inf

@@ -6,6 +6,7 @@
     server ── Ack again ──▶ coordinator ── Commit | Yield | Collecting ──▶ server
     server ── CoordinatorFailed ──▶ all ── CoordinatorFailed ──▶ all               election
     server ── Parted ──▶ one that it isolated
+    server ── SetEvidence ──▶ all                       its link to one of them is down
 
     speaker ── SetProbe ──▶ speaker of another part ── Offer ──▶ speaker              re-forming
     speaker ── Initiate of the merge ──▶ all of both ── Ack | Busy | Declined ──▶ speaker ...
@@ -134,6 +135,10 @@ class Declined(SetMessage, frozen=True, tag=203):
     refused: Round | None = None
 
 
+class SetEvidence(SetMessage, frozen=True, tag=204):
+    """I lost the link to one of us: whom I have isolated stands in every message (`cut.py`)."""
+
+
 AnySetMessage = (
     Initiate
     | Ack
@@ -147,4 +152,5 @@ AnySetMessage = (
     | SetProbe
     | Offer
     | Declined
+    | SetEvidence
 )

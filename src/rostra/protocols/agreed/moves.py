@@ -11,7 +11,7 @@ and each step is a commit:
 
     set(world)                            set(eu)
     WANT: a join from below us  ────────▶                          the place says: it is to come here
-                                          HAND: no changes any more, until it is gone or is back
+                                          HAND: frozen until the move ends or is cancelled
     TAKE: it is here, and the join        ◀───────                 one view, numbered above the last
     is made
                                           DROP: it is forgotten
@@ -23,8 +23,8 @@ and each step is a commit:
 on where the sets stand. What if it is lost:
 
 - The lower set lost its parent. A group that it was about to hand up is its own again, with the members it
-  has. The upper set lost a branch: the members there have failed in what it has taken. Both sides go on, as
-  in any partition, and meet when the mover, or another life of it, is in both sets again.
+  has. The upper set lost a branch: it removes the members there from groups that it has taken. Both sides go
+  on, as in any partition, and meet when the mover, or another life of it, is in both sets again.
 - The upper set forgets a group that it was handing down: all of its members were in the branch that is lost.
 
 Hosts below the mover are told views of the upper set only when the lower one has dropped the group. So no

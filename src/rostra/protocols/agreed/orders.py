@@ -5,7 +5,7 @@
 A pure function, asked at the commit: all servers of the core-set come to the same.
 
 **Who may.** Everyone, until a member has the attribute ``admin=yes``; then only such members. A member may
-always change its own attributes, but for that one.
+always change its own attributes, except `admin`.
 
 Where we differ from the paper, and why: the first view of a group that was split off or merged has not the
 number 1. A member's seniority is the number of the view in which it joined, and later ones must be above it.

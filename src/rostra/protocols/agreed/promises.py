@@ -1,4 +1,4 @@
-"""What a server of a set promised to the others: for how long it removes none that lives by its word."""
+"""What a server of a set promised to the others: how long it removes no server whose lease it confirmed."""
 
 from math import inf
 

@@ -57,6 +57,7 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
+    SetEvidence,
     SetMessage,
     SetProbe,
     Yield,
@@ -159,7 +160,7 @@ class Reforming(SetContext):
 
     def _turn_away(self, who: ServerId, message: SetMessage, why: str) -> None:
         self._ignored(type(message).__name__, why)
-        if not isinstance(message, PartedFromSet | SetProbe):
+        if not isinstance(message, PartedFromSet | SetProbe | SetEvidence):
             self._part_from(who)
 
     def _may_merge(self, who: ServerId, message: Initiate) -> bool:
@@ -295,6 +296,7 @@ class Reforming(SetContext):
         self._set(
             phase=Idle(),
             isolated=state.isolated & ours,
+            accused_since=state.accused_since if state.isolated & ours else None,
             evidence=tuple([(who, whom) for who, whom in evidence if whom]),
             carried=(),
         )

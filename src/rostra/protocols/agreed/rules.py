@@ -2,7 +2,7 @@
 
     survive="any"        every side goes on (the paper's default)
     survive="majority"   more than half, or half with the most senior
-    survive="primary"    whom the replicas of the scope's server grant it
+    survive="primary"    the side to which the replicas of the scope's server grant it
     survive="size > 3 and has(type='db')"     or any rule:
 
         size > 3    size >= 1/2    majority    any    never

@@ -118,7 +118,7 @@ RESTORE: Final[TimerKey] = ("agreed", "", "restore")
 TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
 
 _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
-_ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL)
+_ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.BACK)
 
 DEPARTED_MAX: Final = 4_096
 """Members that left of which a server remembers it: longer than their joins can be under way."""
@@ -243,8 +243,11 @@ class AgreedServer(Holdings, Service):
             self._keeper.keep(core.core.set, core.core.state)
 
     def _is_kept(self, core: CoreSet) -> bool:
+        """Rules ask what was acknowledged; and no host knows of groups that were created or deleted."""
         state = core.core.state
-        return self._is_replica or core.core.set in self._keeper or bool(state.tried) or state.table.has_rules
+        if self._is_replica or core.core.set in self._keeper or state.tried or state.table.has_rules:
+            return True
+        return any(known.view.attributes for known in state.table.groups.values())
 
     def _after_secured(self, since: int, out: list[Effect]) -> list[Effect]:
         """All records of this step are written first, in the order of their versions: what is sent rests on
@@ -576,7 +579,7 @@ class AgreedServer(Holdings, Service):
             made = self._kind_made(core, group, kind)
             change = GroupChange(group, GroupVerb.JOIN, ids, request, data=meta, kind=made, fence=floor)
         else:
-            for id in ids:
+            for id in ids if message.verb is not GroupVerb.BACK else ():
                 self._held(id, group).pop(id, None)
                 self._departed[id] = None
             if group in groups and not groups[group]:

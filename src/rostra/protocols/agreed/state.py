@@ -52,6 +52,7 @@ class Holding(Struct, frozen=True):
     first of those who saw a failure."""
 
     behind: int = 0  # how many are before us; 0 if we yielded
+    gathers: bool = False  # until others have said whom they lost, too (`cut.py`)
 
 
 class Coordinating(Struct, frozen=True):
@@ -148,6 +149,7 @@ class SetState(Struct, frozen=True):
     remembered: tuple[Remembered, ...] = ()
     isolated: frozenset[ServerId] = NOBODY  # of the view, by us: no word to them nor from them (V-090)
     evidence: tuple[tuple[ServerId, frozenset[ServerId]], ...] = ()  # whom others have isolated, as they say
+    accused_since: Instant | None = None  # when we isolated the first of this view
     queue: tuple[QueuedChange, ...] = ()
     count: int = 0  # of our proposals
     withdrawn: tuple[Round, ...] = ()  # our own, on this base
@@ -210,8 +212,8 @@ def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
 def deadline(phase: Phase) -> tuple[object, ...]:
     """What a wait is for: while this stays the same, the timer runs on."""
     match phase:
-        case Holding(behind):
-            return Holding, behind
+        case Holding(behind, gathers):
+            return Holding, behind, gathers
         case Coordinating(round=round, times=times) | Locked(round=round, times=times):
             return type(phase), round, times
         case Electing(round=round, times=times):

@@ -62,6 +62,7 @@ class HostGroup(Struct, eq=False):
     doubt: bool = False  # no lease: its members are blocked
     lived: tuple[MemberId, ...] = ()  # and its members
     blocked: str = ""  # why, if it is
+    drained: bool = False  # until a view comes in which its members are behind (`draining.py`)
     given: HostGiven | None = None  # as observers were shown it last
 
 

@@ -65,6 +65,13 @@ from rostra.protocols.relaxed.requests import Absolute, Join, Joined, Leave, Put
 
 CLAIM_AGENT: ServiceName["ClaimAgent"] = ServiceName("claims agent")
 
+_FAILED: Final[dict[str, tuple[type[RostraError], str]]] = {
+    TooLarge.code: (TooLarge, "ask again later"),
+    StoreFailed.code: (StoreFailed, "free some space on that disk, and ask again"),
+    NotAvailable.code: (NotAvailable, "choose a narrower scope; rostra domains shows which have servers"),
+}
+"""Why the server of a scope did not decide, by the code of its answer. Otherwise it was not reached."""
+
 AGAIN: Final[TimerKey] = ("claims", "again")
 
 OWN: Final = 0
@@ -232,8 +239,7 @@ class ClaimAgent(Service):
         if not asked.waiting:
             return
         del self.asked[group]
-        kind = {TooLarge.code: TooLarge, StoreFailed.code: StoreFailed}.get(answer.code, Unreachable)
-        fix = "free some space on that disk, and ask again" if kind is StoreFailed else "ask again later"
+        kind, fix = _FAILED.get(answer.code, (Unreachable, "ask again later"))
         refusal = kind(f"{group} cannot be claimed: {answer.why}", fix=fix)
         self._refuse(asked.waiting, refusal, out)
 

@@ -43,7 +43,7 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import StoreFailed, TooLarge, Unreachable
+from rostra.errors import NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group, depth, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
@@ -60,6 +60,7 @@ CLAIM_SERVER: ServiceName["ClaimServer"] = ServiceName("claims server")
 LOST: Final[TimerKey] = ("claims", "lost")
 
 PASSED_ON: Final = "next hop is down"
+NO_SERVER: Final = "the root has no server"
 NO_ROOM: Final = "no room on the disk"
 
 
@@ -67,8 +68,9 @@ class ClaimServer(Service):
     name = CLAIM_SERVER
     takes = (Claim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
 
-    def __init__(self, domain: Domain, registry: Registry) -> None:
+    def __init__(self, domain: Domain, registry: Registry, *, has_parent: bool = True) -> None:
         self.domain = domain
+        self._has_parent = has_parent
         self.table = ClaimTable(registry.own, depth(domain))
         self.passed: dict[
             Domain, dict[Group, GroupKind]
@@ -179,6 +181,9 @@ class ClaimServer(Service):
         parent = self._neighbours.parent
         if parent is not None and parent in self._neighbours.up:
             return [Send(parent, message)]
+        if not self._has_parent:
+            why = f"{message.group.scope} has no server"
+            return [_ignored(message, NO_SERVER), _answer(message, code=NotAvailable.code, why=why)]
         why = f"{self.domain} cannot reach {parent}"
         return [_ignored(message, PASSED_ON), _answer(message, code=Unreachable.code, why=why)]
 

@@ -38,24 +38,24 @@ here. One number, the version, counts changes over all keys.
     leader ◀── RecordReplicated(version) ─────────────── everything up to it is on my disk
 
 Parts of everything are gathered in memory, so a follower that has version v on disk has every change up to v
-and, of what earlier leaders sent to few, nothing. A key that is not in the last part was removed. A change
+and no uncommitted record of an earlier leader. A key that is not in the last part was removed. A change
 counts when a majority has it (`Committed`). No replica votes for one whose version is lower than its own, and
 any two majorities share a replica: so every later leader has what was committed. Versions of the leader of
-term t begin with ``t << 10``, and its first change changes nothing. Hence a larger version is of a later
-leader, or a later change of the same one, and what an older leader sent to few never looks newer. Until there
-is a first record, nothing is replicated.
+term t begin with ``t << 10``, and its first change is a no-op, as in Raft. Hence a larger version is of a
+later leader, or a later change of the same one, and what an older leader sent to few never looks newer. Until
+there is a first record, nothing is replicated.
 
 **A full disk** (`core/disk.py`). Votes are always stored: a ballot takes the place of the one before. Records
-are taken into memory, sent and followed as ever, and acknowledged only when they are on disk; all that a
-replica has not stored it stores at once, when there is room. Replicas report whether they can store. A leader
-goes on as long as a majority can, itself included or not: if it crashes, that majority has what counts.
-Otherwise its server is told that nothing can be stored (`StorageChanged`), and refuses.
+are taken into memory, sent and followed as ever, and acknowledged only when they are on disk; when there is
+room again, a replica stores all that is pending in one write. Replicas report whether they can store. A
+leader goes on as long as a majority can, itself included or not: if it crashes, that majority has what
+counts. Otherwise its server is told that nothing can be stored (`StorageChanged`), and refuses.
 
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
 
 - Links report liveness; there are no heartbeats and no random timeouts. Replicas stand one after another, in
-  the order of their ranks, those first that followed the last leader.
+  the order of their ranks; followers of the last leader come first.
 - A leader without a majority of links resigns at once, and so does one that finds that it stalled.
 - There is no log: a follower that was away gets all records anew, which are few and small. Soft state belongs
   to the user of `Share`, and a restarted replica has none.

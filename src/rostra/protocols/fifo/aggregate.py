@@ -13,13 +13,14 @@ an **origin** here.
 **When is a message acknowledged?** When it is stable in the aggregate's stream: every receiver has it
 (X-088). Here we differ from the specification, for which a backup that has it is enough (X-055): our backups
 hold no messages (`mirror.py`), and what is stable is known here anyway. It also keeps order simple. A new
-delegate is a new stream (TX-24) that begins, for each origin, after its last acknowledgement, which is never
-above what some receiver lacks (decision 0020).
+delegate is a new stream (TX-24) that begins, for each origin, after its last acknowledgement, which is below
+the first number that any receiver lacks (decision 0020).
 
 **The first message.** The aggregate often joins the group together with its delegate, since no other member
-of its LAN may be in it. It sends when every delegate that was in the group has asked for our numbers: all
-members by then are owed its first message. And a server that has just started waits for `semi_wait_s`: it
-does not know the members yet, and what is sent to none is acknowledged at once.
+of its LAN may be in it. It sends when every delegate that was in the group has asked for our numbers: from
+then on every member is guaranteed its first message. And a server that has just started waits for
+`semi_wait_s`: it does not know the members yet, and without known receivers a message would count as
+delivered.
 
 Bounds: a window per origin; `queue_bytes` for all of them. What does not fit is dropped, and requested when
 there is room.

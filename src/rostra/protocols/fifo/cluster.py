@@ -429,8 +429,9 @@ class ClusterCore(Service):
 
     def _wait(self, now: Instant, group: Group) -> float | None:
         """Seconds until the aggregate may send; None if that does not depend on time alone. A server that has
-        just started does not know the members yet, and what is sent to none is acknowledged at once. After
-        that, every delegate that was in the group before ours must have asked for our numbers."""
+        just started does not know the members yet, and without known receivers a message would count as
+        delivered. After that, every delegate that was in the group before ours must have asked for our
+        numbers."""
         delegate = self.groups.get(group)
         if delegate is None or not isinstance(delegate.state, In | Lingering) or delegate.relays.awaited_lans:
             return None

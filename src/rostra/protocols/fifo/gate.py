@@ -2,15 +2,15 @@
 
     View n ───────▶ ┌────────────┐ ──▶ View n, then what was sent in n and waited for it
     messages of a ─▶│ ReaderGate │ ──▶ at once, if the view in which they were sent is here,
-    stream          └────────────┘     and their sender is in ours, or was in it when it sent them
+    stream          └────────────┘     and the sender is in our view, or was in the one it sent in
 
 A message carries the number of the view that its sender had (`Run.view`). One of a later view than ours
 waits, and so does all that its sender sent after it; other streams go on. One of a view before our first is
 not for us: we were no member. After the view that removes a sender, messages that it sent before still come.
 
 A sender that is in no view of ours may belong to a side of a partition that is agreed apart from ours. What
-it sends waits, until that is too much; from then on its messages are dropped, and should it come into a view,
-the program is told of the gap.
+it sends waits, until that is too much; from then on its messages are dropped, and if it
+appears in a view later, the program gets a `Gap`.
 """
 
 from collections import deque

@@ -6,8 +6,8 @@
 
 The coordinator is the delegate with the smallest LAN name of those present, as each delegate sees them.
 During a partition or a change there may be two: then there are two trees, the one with the higher version is
-used, and the next keeps what it can of both. A coordinator whose tree is older is sent the other one, and
-makes a tree with a version above both: else the two would use different trees for good.
+used, and the next keeps what it can of both. The coordinator with the older tree receives
+the newer one, and makes a tree with a version above both: else the two would use different trees for good.
 """
 
 from collections.abc import Iterable, Mapping

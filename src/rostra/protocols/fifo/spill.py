@@ -6,8 +6,9 @@
 
 When a receiver is half a window behind, what it lacks is written to disk. Once it is written it counts as
 acknowledged by the receiver, and the senders go on. The receiver's first `Nak` starts reading it back, part
-by part, as the receiver acknowledges them. Of later requests only those are answered for which later data has
-arrived: the rest is on its way. Once the receiver has everything that is on disk, it is one like any other.
+by part, as the receiver acknowledges them. A later `Nak` is answered only if newer data has reached the
+receiver: otherwise the data is still in flight. Once the receiver has everything that is on disk, it is one
+like any other.
 
 When the disk is full or fails, the receiver is expelled. What is only on disk is lost with the delegate: its
 successor answers `Below`, and the receiver is told by `Excluded`, or by a `Gap` if it was cut off meanwhile

@@ -2,7 +2,7 @@
 
     Enter ──┬── JoinAsked ──▶ Done ────────────┬── both: the program is answered
             └── Resolve ──▶ its members ───────┘
-                               └── others, of which none has delivery: it leaves, and is refused
+                               └── others, and none uses delivery: it leaves, and is refused
 
 The first member chooses the kind of a group, and only its member list shows which that is. Asking before
 joining would cost every join a round trip to the farthest cluster, and nearly always in vain. Other programs

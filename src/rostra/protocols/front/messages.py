@@ -17,8 +17,18 @@ from msgspec import Meta, Struct
 from rostra.errors import RostraError
 from rostra.names import Group
 from rostra.names.checks import Moment, Natural
-from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup, Revoke
-from rostra.protocols.agreed.calls import GroupCall, GroupPresented
+from rostra.protocols.access.requests import (
+    AssignName,
+    CloseGroup,
+    JoinRestricted,
+    JoinUnique,
+    NamesAsked,
+    NamesTold,
+    ReleaseName,
+    ReopenGroup,
+    Revoke,
+)
+from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupPresented, HostDrained
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -26,18 +36,26 @@ from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice, AnySetRequ
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
 from rostra.protocols.relaxed.requests import AnyNotice, Denied, denied
 from rostra.protocols.relaxed.requests import AnyRequest as AnyResolveRequest
+from rostra.protocols.scopes.requests import AnyScopeRequest
 
 NO_ENDPOINT: Final = 0
 
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | JoinLed | LeaveLed
-AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup
+AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | DrainHost | JoinLed | LeaveLed
+AnyNameRequest = AssignName | ReleaseName | NamesAsked
+AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup | AnyNameRequest
 AnyRequest = (
-    AnyResolveRequest | AnyGroupRequest | AnySetRequest | JoinOrdered | LeaveOrdered | AnyAccessRequest
+    AnyResolveRequest
+    | AnyGroupRequest
+    | AnySetRequest
+    | JoinOrdered
+    | LeaveOrdered
+    | AnyAccessRequest
+    | AnyScopeRequest
 )
-AnyAnswer = AnyResolveAnswer | GroupPresented | AnySetAnswer
+AnyAnswer = AnyResolveAnswer | GroupPresented | HostDrained | AnySetAnswer | NamesTold
 AnyTold = AnyNotice | AnySetNotice
 
 

@@ -22,7 +22,16 @@ from msgspec import Struct
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
 from rostra.names import Endpoint, Group
-from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, ReopenGroup
+from rostra.protocols.access.requests import (
+    AssignName,
+    CloseGroup,
+    JoinRestricted,
+    JoinUnique,
+    NamesAsked,
+    ReleaseName,
+    ReopenGroup,
+)
+from rostra.protocols.agreed.calls import DrainHost
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
@@ -80,6 +89,7 @@ from rostra.protocols.relaxed.requests import (
     WatchLife,
     denied,
 )
+from rostra.protocols.scopes.requests import JoinOpen, LeaveOpen
 
 if TYPE_CHECKING:
     from rostra.protocols.front.core import FrontCore
@@ -103,10 +113,14 @@ _NEW_WORK: Final = (
     JoinOrdered,
     JoinRestricted,
     JoinUnique,
+    JoinOpen,
 )
 """What an agent that is shutting down refuses."""
 
-_ADMINISTRATION: Final = (Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup)
+_ADMINISTRATION: Final = (
+    *(Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup),
+    *(AssignName, ReleaseName, NamesAsked, DrainHost),
+)
 """What a program over TCP may ask only if it has shown a token."""
 
 _SPOKEN: Final = (
@@ -120,6 +134,8 @@ _SPOKEN: Final = (
     LeaveOrdered,
     JoinRestricted,
     JoinUnique,
+    JoinOpen,
+    LeaveOpen,
     *get_args(AnySetRequest),
 )
 
@@ -624,6 +640,7 @@ HOLDS: Final[dict[type, str]] = {
     JoinLed: "in",
     JoinRestricted: "in",
     JoinUnique: "in",
+    JoinOpen: "in",
     JoinOrdered: "in",
     Watch: "watches",
     WatchLife: "lives",
@@ -633,6 +650,7 @@ GIVES_BACK: Final[dict[type, str]] = {
     Exit: "in",
     LeaveAgreed: "in",
     LeaveLed: "in",
+    LeaveOpen: "in",
     LeaveOrdered: "in",
     Unwatch: "watches",
     UnwatchLife: "lives",

@@ -8,7 +8,7 @@
 
 This is the dynamic threshold of Choudhury and Hahne, with which switches share their buffers: one greedy user
 gets half of what there is, two get a third each, and the next user always finds room. Nothing has to be
-divided in advance. The agent's own user and root are bounded by what there is, and by nothing else.
+divided in advance. The agent's own user and root may use everything that is free.
 """
 
 from typing import Literal

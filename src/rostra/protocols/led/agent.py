@@ -45,6 +45,7 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
+from rostra.groups.attributes import DoubtAttributes
 from rostra.groups.kinds import LED, DeliveryKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
@@ -757,7 +758,9 @@ class LedAgent(Service):
         if "!" not in group.name:
             return members
         proven = self.directory.gate.screen(self._now, group, members)
-        return tuple([replace(each, attributes=None) for each in proven])
+        return tuple(
+            [replace(each, attributes=DoubtAttributes() if each.in_doubt else None) for each in proven]
+        )
 
     # Timers
 

@@ -31,6 +31,9 @@ FOLLOWERS_MAX: Final = 4_096
 SETS_OF_ENDPOINT_MAX: Final = 256
 """Transient sets that one endpoint owns."""
 
+LOST_SETS_MAX: Final = 4_096
+"""Transient sets whose owners are out of reach, of which a host remembers which endpoints were in them."""
+
 ROSTER_MAX: Final = 65_536
 """Members of a transient set."""
 
@@ -73,6 +76,9 @@ class LedConfig(Struct, frozen=True, kw_only=True):
     `settle_s`
         An agent that took over from a lost leader answers no questions for so long: the other children are
         still on their way to it. Raising it: later answers after a crash; lowering it: lists that are short.
+    `grace_s`
+        A parent keeps the list of a child whose circuit is lost for so long, marked as in doubt. Raising it:
+        fewer changes where circuits break for a moment, and members listed for longer that are gone.
     `follow_s`
         A question for the next change of a list is answered after this time, changed or not.
     `compressed`
@@ -89,6 +95,7 @@ class LedConfig(Struct, frozen=True, kw_only=True):
     report_s: float = 0.02
     flatten_s: float = 10.0
     settle_s: float = 3.0
+    grace_s: float = 0.0
     follow_s: float = 5.0
     circuit_idle_s: float = 60.0
     compressed: bool = False

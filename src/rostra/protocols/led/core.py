@@ -68,6 +68,8 @@ CONNECT: Final = "connect"
 REPORT: Final = "report"
 FLATTEN: Final = "flatten"
 TIMERS: Final = (ASSERT, CONNECT, REPORT, FLATTEN)
+GRACE: Final = "grace "
+"""With the agent behind it: the timer of a child whose circuit is lost."""
 
 
 # Events
@@ -309,7 +311,7 @@ class TreeCore:
                 self._stand(replace(child, moving=self._ask_attach(moving, out)))
 
     def _circuit_down(self, peer: Domain, up: Container[Domain], out: list[Effect]) -> None:
-        self._drop_child(peer, up, out)
+        self._lose_child(peer, up, out)
         record = self.record
         match None if record is None else record.standing:
             case Attach(parent=parent, sent=sent) as attach if parent == peer and sent is not None:
@@ -361,8 +363,7 @@ class TreeCore:
             self._set_child(record, peer, entries)
             out.append(SendTree(peer, AttachOk(group, number, self.me.path)))
             return
-        if self._report_of(peer) is not None:
-            self._drop_child(peer, up, out)  # it has left us, and is on its way to a leader
+        self._drop_child(peer, up, out)  # if it was ours: it is on its way to a leader
         standing = None if self.record is None else self.record.standing
         redirect = standing.parent if isinstance(standing, Child) else None
         out.append(SendTree(peer, AttachNo(group, number, redirect)))
@@ -410,10 +411,15 @@ class TreeCore:
 
     # Those below us
 
-    def _report_of(self, peer: Domain) -> Entries | None:
+    def _child(self, peer: Domain) -> ChildReport | None:
         record = self.record
         found = [] if record is None else [each for each in record.children if each.agent == peer]
-        return found[0].entries if found else None
+        return found[0] if found else None
+
+    def _report_of(self, peer: Domain) -> Entries | None:
+        """None if it is no child, or its circuit was lost: then it has to attach first."""
+        child = self._child(peer)
+        return None if child is None or child.doubt else child.entries
 
     def _reported(self, peer: Domain, entries: Entries, message: AnyTreeMessage, out: list[Effect]) -> None:
         record = self.record
@@ -427,9 +433,21 @@ class TreeCore:
         children = sorted([*others, ChildReport(peer, entries)], key=lambda each: each.agent)
         self._keep(replace(record, children=tuple(children)))
 
+    def _lose_child(self, peer: Domain, up: Container[Domain], out: list[Effect]) -> None:
+        """Its circuit is lost (S-062); with `grace_s` its list is kept for a while, in doubt (S-063)."""
+        record, entries = self.record, self._report_of(peer)
+        if record is None or entries is None or not self.config.grace_s:
+            self._drop_child(peer, up, out)
+            return
+        doubted = tuple([replace(entry, in_doubt=True) for entry in entries])
+        others = [each for each in record.children if each.agent != peer]
+        children = [*others, ChildReport(peer, doubted, doubt=self._number())]
+        children.sort(key=lambda each: each.agent)
+        self._keep(replace(record, children=tuple(children)))
+
     def _drop_child(self, peer: Domain, up: Container[Domain], out: list[Effect]) -> None:
         record = self.record
-        if record is None or self._report_of(peer) is None:
+        if record is None or self._child(peer) is None:
             return
         self._keep(replace(record, children=tuple([each for each in record.children if each.agent != peer])))
         self._end_if_empty(up, out)
@@ -439,7 +457,8 @@ class TreeCore:
     def _tell_root(self, root: Domain, out: list[Effect]) -> None:
         record = self.record
         assert record is not None, "a root of nothing"
-        out += [SendTree(child.agent, RootMoved(self.group, root)) for child in record.children]
+        near = [child.agent for child in record.children if not child.doubt]
+        out += [SendTree(agent, RootMoved(self.group, root)) for agent in near]
 
     def _root_moved(self, peer: Domain, root: Domain, out: list[Effect]) -> None:
         record = self.record
@@ -477,6 +496,8 @@ class TreeCore:
                 self._report(parent, child, up, out)
             case "flatten", Child(root=root, moving=None) as child:
                 self._stand(replace(child, moving=self._begin_attach(root, 0, up, out)))
+            case lost, _ if lost.startswith(GRACE):
+                self._drop_child(Domain(lost.removeprefix(GRACE)), up, out)
             case _:
                 out.append(Ignored("TimerFired", "nothing waits for it"))
 
@@ -491,6 +512,15 @@ class TreeCore:
         self._stand(replace(child, sent=entries))
 
     def _wishes(self) -> dict[str, _Wish]:
+        children = () if self.record is None else self.record.children
+        grace = {
+            f"{GRACE}{child.agent}": _Wish((child.doubt,), self.config.grace_s)
+            for child in children
+            if child.doubt
+        }
+        return {**self._wishes_of_standing(), **grace}
+
+    def _wishes_of_standing(self) -> dict[str, _Wish]:
         record, config = self.record, self.config
         match None if record is None else record.standing:
             case Contend(number, _, tries, waits):
@@ -521,7 +551,7 @@ class TreeCore:
 
     def _move_timers(self, before: dict[str, _Wish], out: list[Effect]) -> None:
         after = self._wishes()
-        for what in TIMERS:
+        for what in (*TIMERS, *sorted({*before, *after} - {*TIMERS})):
             was, wish = before.get(what), after.get(what)
             if wish is None and was is not None:
                 out.append(CancelTimer(self._timer(what)))

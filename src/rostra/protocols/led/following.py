@@ -8,6 +8,8 @@ One question to the leader is open for each group that is followed, for all its 
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rostra.core.effects import SetTimer, Tell
 from rostra.groups.kinds import LED, LED_FIFO
 from rostra.groups.members import Member
@@ -76,7 +78,7 @@ class LedFollows:
             follow.known = (result.leader, result.life, result.version)
         if result.entries is not None or result.ending is QueryEnding.NONE:
             entries = listed(result.entries or (), follow.group_kind)
-            members = self._agent.proven(group, entries)
+            members = tuple([without_doubt(each) for each in self._agent.proven(group, entries)])
             if members != follow.members:
                 follow.members = members
                 self._agent.out.append(Tell(followers, Absolute(group, members)))
@@ -112,6 +114,11 @@ class LedFollows:
         if follow.query:
             number = follow.query
             self._agent.with_(lambda out: self._agent.queries.give_up(number, out))
+
+
+def without_doubt(member: Member) -> Member:
+    """A circuit that broke for a moment is no news (S-063); who asks for the list sees it."""
+    return replace(member, attributes=None) if member.in_doubt else member
 
 
 def is_speaker(table: LocalGroup, endpoint: Endpoint) -> bool:

@@ -31,7 +31,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, msgpack
 
 from rostra.errors import UNDECODABLE
-from rostra.groups.attributes import PROOF_BYTES_MAX, ProofAttributes
+from rostra.groups.attributes import PROOF_BYTES_MAX, DoubtAttributes, ProofAttributes
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_endpoint, check_of
@@ -71,11 +71,12 @@ class ListEntry(Struct, frozen=True, array_like=True):
     life: Natural
     version: Natural
     members: Annotated[tuple[LocalMember, ...], Meta(max_length=MEMBERS_OF_AGENT_MAX)] = ()
+    in_doubt: bool = False  # a parent on the way lost its circuit a moment ago (S-063)
 
     @property
-    def age(self) -> tuple[int, int]:
-        """The larger is the newer."""
-        return self.life, self.version
+    def age(self) -> tuple[int, int, bool]:
+        """The larger is the newer; of two that are equally old, the one without doubt counts."""
+        return self.life, self.version, not self.in_doubt
 
 
 class EntryChange(Struct, frozen=True, array_like=True):
@@ -393,7 +394,7 @@ def changes(group: Group, before: Entries, after: Entries) -> ListChanges:
     parts: list[EntryChange] = []
     for entry in after:
         old = known.pop(entry.origin, None)
-        if old is None or old.life != entry.life:
+        if old is None or (old.life, old.in_doubt) != (entry.life, entry.in_doubt):
             whole.append(entry)
         elif old != entry:
             was, now = set(old.members), set(entry.members)
@@ -417,7 +418,7 @@ def changed(before: Entries, message: ListChanges) -> Entries | None:
             members.pop(name, None)
         members.update({member.name: member for member in part.joined})
         listed = tuple([members[name] for name in sorted(members)])
-        table[part.origin] = ListEntry(part.origin, entry.life, part.version, listed)
+        table[part.origin] = ListEntry(part.origin, entry.life, part.version, listed, entry.in_doubt)
     table.update({entry.origin: entry for entry in message.entries})
     return tuple([table[origin] for origin in sorted(table)])
 
@@ -430,12 +431,18 @@ def members_of(entries: Entries) -> Members:
             Endpoint(f"{entry.origin}/{member.name}"),
             (entry.life, 0),
             member.meta,
-            attributes=ProofAttributes(member.proof) if member.proof else None,
+            attributes=_attributes(entry, member),
         )
         for entry in entries
         for member in entry.members
     ]
     return tuple(sorted(listed, key=lambda member: member.endpoint))
+
+
+def _attributes(entry: ListEntry, member: LocalMember) -> ProofAttributes | DoubtAttributes | None:
+    if entry.in_doubt:
+        return DoubtAttributes(member.proof)
+    return ProofAttributes(member.proof) if member.proof else None
 
 
 def size_of(entries: Entries) -> int:

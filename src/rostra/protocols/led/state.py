@@ -54,6 +54,7 @@ Standing = Contend | Attach | Child | Leader
 class ChildReport(Struct, frozen=True):
     agent: Domain
     entries: Entries
+    doubt: int = 0  # its circuit is lost, and its list kept for a while; a number for each time
 
 
 class SetRecord(Struct, frozen=True):

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from rostra.core.effects import Answer, Ignored, Noted, Tell
 from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, TooLarge
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
-from rostra.protocols.led.config import ROSTER_MAX, SETS_OF_ENDPOINT_MAX
+from rostra.protocols.led.config import LOST_SETS_MAX, ROSTER_MAX, SETS_OF_ENDPOINT_MAX
 from rostra.protocols.led.messages import (
     AddAnswered,
     AddedToSet,
@@ -60,8 +60,9 @@ if TYPE_CHECKING:
 class RosterState(Enum):
     """Where one that was added stands."""
 
-    ASKED = "asked"  # its agent has not answered, or is out of reach
+    ASKED = "asked"  # the owner added it, and its agent has not answered yet
     IN = "in"
+    AWAY = "away"  # it was in, and its agent is out of reach
 
 
 class RosterPlace(Struct, frozen=True, order=True):
@@ -121,6 +122,7 @@ class TransientSets:
         self.owned: dict[Group, OwnedSet] = {}
         self.held: dict[Group, set[Endpoint]] = {}  # sets that endpoints of this host are in
         self._left: dict[Group, set[Endpoint]] = {}  # and those that they left by themselves
+        self._lost: dict[Group, set[Endpoint]] = {}  # that they are out of while the owner is out of reach
         self._agent = agent
         self._made = 0
 
@@ -187,7 +189,12 @@ class TransientSets:
     def leave(self, me: Endpoint, group: Group) -> None:
         """A member leaves by itself."""
         owner = owner_of(group)
-        if owner is not None and me in self.held.get(group, ()):
+        if owner is None:
+            return
+        if me in self._lost.get(group, ()):  # it has nothing to leave now, and is not to be in it again
+            _discard(self._lost, group, [me])
+            self._left.setdefault(group, set()).add(me)
+        elif me in self.held.get(group, ()):
             self._drop(group, [me])
             self._left.setdefault(group, set()).add(me)
             self._agent.send_tree(host_of(owner), MembersLeft(group, (local_name(me),)))
@@ -198,10 +205,9 @@ class TransientSets:
             self._destroy(known)
         for group in [group for group, members in self.held.items() if me in members]:
             self.leave(me, group)
-        for group in [group for group, left in self._left.items() if me in left]:
-            self._left[group].discard(me)
-            if not self._left[group]:
-                del self._left[group]
+        for out_of in (self._left, self._lost):
+            for group in [group for group, members in out_of.items() if me in members]:
+                _discard(out_of, group, [me])
 
     # From other agents
 
@@ -218,9 +224,11 @@ class TransientSets:
         elif isinstance(message, DeletedFromSet):
             host = self._agent.host
             names = [Endpoint(f"{host}/{name}") for name in message.members]
+            _discard(self._lost, group, names)
             self._lose(group, [each for each in names if each in self.held.get(group, ())], "deleted")
         else:
             self._left.pop(group, None)
+            self._lost.pop(group, None)
             self._lose(group, sorted(self.held.get(group, ())), "its owner ended it")
 
     def _added(self, peer: Domain, message: AddedToSet) -> None:
@@ -233,6 +241,7 @@ class TransientSets:
         news = [each for each in taken if each not in self.held.get(group, ())]
         if taken:
             self.held.setdefault(group, set()).update(taken)
+            _discard(self._lost, group, taken)
             self._left.get(group, set()).difference_update(taken)
         if news:
             self._agent.out.append(Tell(tuple(news), SetAdded(group)))
@@ -259,19 +268,30 @@ class TransientSets:
 
     def circuit_up(self, peer: Domain) -> None:
         for known in list(self.owned.values()):
-            again = [each.endpoint for each in known.at(peer)]
+            there = known.at(peer)
+            new = [each.endpoint for each in there if each.place is RosterState.ASKED]
+            again = [each.endpoint for each in there if each.place is not RosterState.ASKED]
+            if new:
+                self._ask(known.group, peer, new, again=False)
             if again:
                 self._ask(known.group, peer, again, again=True)
 
     def circuit_down(self, peer: Domain) -> None:
         for known in list(self.owned.values()):
-            lost = [each.endpoint for each in known.at(peer)]
+            there = known.at(peer)
+            if known.readmit:  # one that was only asked is asked anew
+                there = [each for each in there if each.place is RosterState.IN]
+            lost = [each.endpoint for each in there]
             if lost:
-                self._set(known.placed(lost, RosterState.ASKED if known.readmit else None))
+                self._set(known.placed(lost, RosterState.AWAY if known.readmit else None))
         for group in list(self.held):
             owner = owner_of(group)
             if owner is not None and host_of(owner) == peer:
-                self._lose(group, sorted(self.held[group]), "its owner is out of reach")
+                members = sorted(self.held[group])
+                self._lose(group, members, "its owner is out of reach")
+                self._lost.setdefault(group, set()).update(members)
+                while len(self._lost) > LOST_SETS_MAX:
+                    del self._lost[next(iter(self._lost))]
 
     def needed(self) -> set[Domain]:
         """Agents that these sets are connected to, or want to be."""
@@ -301,9 +321,15 @@ class TransientSets:
             self._agent.out.append(Tell(tuple(members), SetLost(group, why)))
 
     def _drop(self, group: Group, members: list[Endpoint]) -> None:
-        self.held[group].difference_update(members)
-        if not self.held[group]:
-            del self.held[group]
+        _discard(self.held, group, members)
+
+
+def _discard(sets: dict[Group, set[Endpoint]], group: Group, members: Iterable[Endpoint]) -> None:
+    known = sets.get(group)
+    if known is not None:
+        known.difference_update(members)
+        if not known:
+            del sets[group]
 
 
 def _there(host: Domain, names: Iterable[str]) -> set[Endpoint]:

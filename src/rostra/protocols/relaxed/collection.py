@@ -9,8 +9,8 @@ A **collection** gathers the members of one group from one side of the server (C
 requests). It waits for the neighbours that were asked, and applies the notices that arrive from its side
 meanwhile. A join counts if its neighbour is on that side, whether it was asked or not: the side is a rule and
 not a list of the neighbours at the time of the request (C-119, C-128, T-25). While a neighbour owes its
-answer its notices do not count: the answer is authoritative, and an earlier join may belong to an interest
-that has ended since (C-129, T-26).
+answer its notices do not count: the answer is authoritative, and a join before it may come from an earlier
+period of interest (C-129, T-26).
 
 A **question** is a request that was accepted and is owed one reply. It depends on one collection; at a
 cluster on two, one of the other agents and one of the world outside. Only the outer one may be shared: agents

@@ -24,8 +24,8 @@ Where we differ from the paper, and why (the T- numbers are the traps of the spe
 
 - A server believes only its own failure detector about its own neighbours; otherwise a rumour can take down
   a live link for ever (T-29).
-- A request whose last awaited neighbour dies is completed as its kind demands, so that no merge is lost
-  (T-22).
+- A request whose last awaited neighbour dies is completed: a resolve is answered with what came,
+  and a merge is finished, so that none is lost (T-22).
 - A join is added to a collection by the side it comes from, not by who was asked (T-25), but never from a
   neighbour that still owes its answer (T-26).
 - A failure reported from above means "keep only this domain", not "drop it" (T-24).
@@ -64,6 +64,7 @@ from rostra.groups.members import Because, Cause, Members, Part, by_endpoint
 from rostra.names import Domain, Group, check_public, inside, make_group
 from rostra.protocols.relaxed.collection import Collection, CollectionKind, Collections, Question, Side
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.events import ResolvedHere, ResolveHere
 from rostra.protocols.relaxed.gate import CLOSED, Gate, screened
 from rostra.protocols.relaxed.interest import NO_SHIFT, InterestTable, Shift
 from rostra.protocols.relaxed.merges import MergeQueue
@@ -88,6 +89,7 @@ from rostra.protocols.relaxed.messages import (
 )
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import REGISTRY, Registry, RegistryRecord
+from rostra.protocols.relaxed.reports import document_of_server
 from rostra.protocols.relaxed.requests import (
     AnyRequest,
     Done,
@@ -113,7 +115,10 @@ class DomainServer(Service):
     """Congress's GMS of one domain. `cluster` says whether its children are hosts."""
 
     name = SERVER
-    takes = (*ServerMessage.__subclasses__(), *get_args(AnyRequest), LinkUp, LinkDown, LinkMoved, RoomChanged)
+    takes = (
+        *(*ServerMessage.__subclasses__(), *get_args(AnyRequest)),
+        *(LinkUp, LinkDown, LinkMoved, RoomChanged, ResolveHere),
+    )
 
     def __init__(
         self,
@@ -140,6 +145,7 @@ class DomainServer(Service):
         self._router = Router(self.neighbours, self._new_id)
         self._said_sync_done = False
         self._unrenewed: dict[Domain, set[Group]] = {}  # by a child that moved: rows it has not named again
+        self._here: dict[MessageId, int] = {}  # questions of other services of ours
         self._sequence = 0
         self._effects: list[Effect] = []
 
@@ -180,6 +186,10 @@ class DomainServer(Service):
                     self._ignore(event, "not up")
             case Asked(_, token, request):
                 self._asked(token, request)
+            case ResolveHere(group, number):
+                request = ResolveRequest(self._new_id(), group)
+                self._here[request.id] = number
+                self._ask(self.domain, CHILD, (request,))
             case RoomChanged(lacking):
                 self.registry.own.no_room = lacking
             case _:
@@ -525,6 +535,9 @@ class DomainServer(Service):
                 self._ask(source, self.neighbours.up[source], waiting)
 
     def _reply(self, id: MessageId, to: Domain, group: Group, members: Members) -> None:
+        if to == self.domain:
+            self._effects.append(ResolvedHere(self._here.pop(id), members))
+            return
         interest = self.table.advertised(group, self.neighbours.up[to])
         self._send(to, ResolveReply(id, group, members, interest))
 
@@ -679,7 +692,7 @@ class DomainServer(Service):
             case Unregister(group):
                 self._change_registry(token, group, self.registry.unregister)
             case Inspect():
-                self._effects.append(Answer(token, Inspected(self._document())))
+                self._effects.append(Answer(token, Inspected(document_of_server(self))))
             case _:
                 refusal = NotAllowed(
                     f"the server of {self.domain} has no programs of its own",
@@ -754,45 +767,6 @@ class DomainServer(Service):
 
     def _ignore(self, what: object, why: str) -> None:
         self._effects.append(Ignored(type(what).__name__, why))
-
-    def _document(self) -> bytes:
-        """Everything that is known here, for people."""
-        up = self.neighbours.up
-        return msgspec.json.encode(
-            {
-                "server": "domain",
-                "path": self.domain,
-                "cluster": self.cluster,
-                "incarnation": self.incarnation,
-                "neighbours": {
-                    peer: {
-                        "relation": up[peer].name.lower(),
-                        "synced": peer not in self.neighbours.unsynced,
-                    }
-                    for peer in sorted(up)
-                },
-                "rows": {
-                    str(group): {
-                        "inner": row.inner.name,
-                        "outer": row.outer.name,
-                        "entries": {peer: row.entries[peer].name for peer in sorted(row.entries)},
-                        "unconfirmed": sorted(row.unconfirmed),
-                    }
-                    for group, row in sorted(self.table.rows.items())
-                },
-                "collections": [
-                    {
-                        "kind": collection.kind.value,
-                        "group": str(collection.group),
-                        "waiting": sorted(collection.waiting),
-                        "members": len(collection.members),
-                        "questions": [question.source for question in collection.questions],
-                    }
-                    for collection in self.collections
-                ],
-                "registry": self.registry.records(),
-            }
-        )
 
 
 def _side(relation: Relation) -> Side:

@@ -1,6 +1,8 @@
-"""Events of an agent, besides those that every core shares."""
+"""Events and effects of relaxed membership, besides those that every core shares."""
 
-from rostra.core.effects import Event
+from rostra.core.effects import Effect, Event
+from rostra.groups.members import Members
+from rostra.names import Group
 
 
 class JoinsBegin(Event, frozen=True):
@@ -9,3 +11,17 @@ class JoinsBegin(Event, frozen=True):
 
 class JoinsEnd(Event, frozen=True):
     """That was all of them: now notices are sent."""
+
+
+class ResolveHere(Event, frozen=True):
+    """Another service of a cluster's server asks who is in a group, as a host of the cluster would."""
+
+    group: Group
+    number: int
+
+
+class ResolvedHere(Effect, frozen=True):
+    """The answer to that service."""
+
+    number: int
+    members: Members

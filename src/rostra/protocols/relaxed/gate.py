@@ -4,11 +4,11 @@
     EndpointsJoined, ResolveReply ──▶ screened ─┴──▶ yes · AccessRefused: who, where, why, from whom
 
 **Closed groups** (C-167) are for the domains and hosts of a list. The server of the scope keeps it, and tells
-all servers and agents below. Agents let nobody else join, and show nobody else who is in it; servers take no
+all servers and agents below. Agents refuse joins and queries of hosts that are not on it; servers accept no
 record and no interest from elsewhere, and answer as if the group were not there.
 
-Every agent and server asks (S-012): an agent that adds members without a proof adds them for nobody. This
-gate knows public names only; `protocols/access` has the one that knows authorities.
+Every agent and server asks (S-012): all other nodes reject members that an agent adds without a
+proof. This gate knows public names only; `protocols/access` has the one that knows authorities.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Instant, Observation
 from rostra.errors import NotAllowed
-from rostra.groups.attributes import ProofAttributes
+from rostra.groups.attributes import DoubtAttributes, ProofAttributes
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.names.checks import Natural
@@ -110,7 +110,7 @@ class Gate:
 
 def proof_of(member: Member) -> bytes:
     attributes = member.attributes
-    return attributes.proof if type(attributes) is ProofAttributes else b""
+    return attributes.proof if isinstance(attributes, ProofAttributes | DoubtAttributes) else b""
 
 
 def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:

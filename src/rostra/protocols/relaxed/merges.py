@@ -4,7 +4,7 @@
 
 The interest in all groups is announced before the first merge, so the changes of a group that waits arrive
 meanwhile, and its merge is a baseline that comes later. A link with ten thousand groups costs both ends ten
-thousand collections either way; in turns, the questions of others are answered between them.
+thousand collections either way; with this bound, requests of other neighbours are served in between.
 """
 
 from collections import Counter, deque

@@ -1,10 +1,11 @@
-"""What an agent says of itself, as a JSON document for people and tools."""
+"""What an agent or a server says of itself, as a JSON document for people and tools."""
 
 from typing import TYPE_CHECKING
 
 from msgspec import json
 
 if TYPE_CHECKING:
+    from rostra.protocols.relaxed.domain import DomainServer
     from rostra.protocols.relaxed.local import LocalServer
 
 
@@ -21,5 +22,45 @@ def document_of(agent: "LocalServer") -> bytes:
             "open": agent.resolves.document(),
             "registry": agent.registry.records(),
             "lives": agent.life.document(),
+        }
+    )
+
+
+def document_of_server(server: "DomainServer") -> bytes:
+    """Everything that is known here, for people."""
+    up = server.neighbours.up
+    return json.encode(
+        {
+            "server": "domain",
+            "path": server.domain,
+            "cluster": server.cluster,
+            "incarnation": server.incarnation,
+            "neighbours": {
+                peer: {
+                    "relation": up[peer].name.lower(),
+                    "synced": peer not in server.neighbours.unsynced,
+                }
+                for peer in sorted(up)
+            },
+            "rows": {
+                str(group): {
+                    "inner": row.inner.name,
+                    "outer": row.outer.name,
+                    "entries": {peer: row.entries[peer].name for peer in sorted(row.entries)},
+                    "unconfirmed": sorted(row.unconfirmed),
+                }
+                for group, row in sorted(server.table.rows.items())
+            },
+            "collections": [
+                {
+                    "kind": collection.kind.value,
+                    "group": str(collection.group),
+                    "waiting": sorted(collection.waiting),
+                    "members": len(collection.members),
+                    "questions": [question.source for question in collection.questions],
+                }
+                for collection in server.collections
+            ],
+            "registry": server.registry.records(),
         }
     )

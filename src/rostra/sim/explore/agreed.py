@@ -66,7 +66,7 @@ from rostra.sim.explore.model import Numbers, SearchBounds, Words, shown
 
 NAMES: Final = "abcde"
 SET: Final = Domain("eu")
-CONFIG: Final = AgreedConfig(retries=1, reform_s=0.0)
+CONFIG: Final = AgreedConfig(retries=1, reform_s=0.0, gather_s=0.0)
 CHANGES: Final = tuple(
     [
         GroupChange(Group("chess", SET), verb, (MemberId(Endpoint(f"eu.x.h1/{name}#1"), (1, 1)),), name)
@@ -79,7 +79,8 @@ CHANGES: Final = tuple(
 class SetBounds(SearchBounds, frozen=True, kw_only=True):
     """`servers` in all; `changes` asked of the last of them, one each; what may happen in one run, at any of
     them, in any order: `crashes`, `suspicions` of a server that lives, messages lost (`losses`), and waits
-    that end although something is under way (`haste`). Others end as often as they like."""
+    that end although something is under way (`haste`). Others end as often as they like. With `gathers`,
+    servers say whom they lost and wait for what others say, before they remove one (`AgreedConfig`)."""
 
     servers: int = 3
     changes: int = 2
@@ -87,6 +88,7 @@ class SetBounds(SearchBounds, frozen=True, kw_only=True):
     suspicions: int = 0
     losses: int = 1
     haste: int = 0
+    gathers: int = 0
 
 
 class SetNode(Struct, frozen=True):
@@ -205,6 +207,7 @@ class SetModel:
     def __init__(self, bounds: SetBounds | None = None, plant: str | None = None) -> None:
         self.bounds: SetBounds = bounds or SetBounds()
         self.plant = plant
+        self._config = replace(self.config, gather_s=0.5 if self.bounds.gathers else 0.0)
         count = self.bounds.servers
         if not 2 <= count <= len(NAMES):
             raise BadInput(f"servers is {count}", fix=f"from 2 to {len(NAMES)}")
@@ -390,7 +393,7 @@ class SetModel:
     def _step_anew(self, node: int, number: int, what: int | str, *about: int | str) -> SetStepped:
         numbers, me, before = self._numbers, self.names[node], self._numbers[number]
         asked = before.asked
-        core = self._core(SET, before.state, self.config)
+        core = self._core(SET, before.state, self._config)
         event: Event
         match what, about:
             case "received", (int(peer), int(message)):

@@ -1,0 +1,214 @@
+"""Questions about groups of a scope that the asker is not in (C-186). Off unless the world allows them.
+
+    program ── Resolve ──▶ agent ── ForeignAsked ──▶ servers, hop by hop ──▶ the scope's server
+                                                                              │ down, by the first child
+                                                                              ▼
+    program ◀── Absolute ◀─ agent ◀── ForeignTold ◀── back the same way ◀── a cluster inside, which resolves
+
+The answer is that of a `Resolve` by a host of that cluster at that moment. A closed group that is not for the
+asker's host looks empty, as one does that does not exist. A led group is answered inside its scope only,
+where its leader can be asked. A message is passed on if it comes from the side of its source (C-125).
+
+Where we differ from the paper, and why: "any server inside the scope" is a cluster's. The server of the scope
+itself has no rows of its groups (C-009), and other servers know one side of them only.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+    TimerKey,
+)
+from rostra.core.stack import Service, ServiceName
+from rostra.errors import DeadlineExceeded, NotAvailable, NotInScope, RostraError, TooLarge, Unreachable
+from rostra.names import OPEN, Domain, Group, inside, parent
+from rostra.protocols.led.stays import names_led
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.events import ResolvedHere, ResolveHere
+from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.neighbours import Neighbours, Relation
+from rostra.protocols.relaxed.requests import Absolute, Denied, Resolve, denied
+from rostra.protocols.relaxed.routing import OUTSIDE
+from rostra.protocols.scopes.config import FOREIGN_MAX, FOREIGN_OF_HOST_MAX, ScopesConfig
+from rostra.protocols.scopes.messages import ForeignAsked, ForeignTold
+
+FOREIGN_AGENT: Final = ServiceName["ForeignAgent"]("scopes foreign agent")
+FOREIGN_SERVER: Final = ServiceName["ForeignServer"]("scopes foreign server")
+
+
+class ForeignAgent(Service):
+    name = FOREIGN_AGENT
+    takes = (Resolve, ForeignTold)
+
+    def __init__(self, host: Domain, config: ScopesConfig) -> None:
+        self.host = host
+        self.config = config
+        self.asked: dict[int, tuple[int, Group]] = {}  # by our number: the program's question
+        self._server = parent(host)
+        self._outside: dict[int, Group] = {}  # questions that relaxed membership is going to refuse
+        self._number = 0
+
+    @property
+    def _directory(self) -> LocalServer:
+        return self.stack[AGENT]
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        match event:
+            case Asked(_, token, Resolve(name, scope)):
+                if self.config.foreign and scope not in (None, OPEN) and not inside(scope, self.host):
+                    self._outside[token] = Group(name, scope)
+                return []
+            case Received(sender, ForeignTold() as told):
+                if sender != self._server or told.asker != self.host:
+                    return [Ignored("ForeignTold", "not here")]
+                return self._told(now, told)
+            case TimerFired(("scopes", "foreign", int(number))) if number in self.asked:
+                token, group = self.asked.pop(number)
+                late = DeadlineExceeded(f"no server of {group.scope} answered in time", fix="ask again")
+                return [Answer(token, denied(late))]
+        return [Ignored(type(event).__name__, "nothing waits for it")]
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """Relaxed membership says that the host is not in the scope: that is not the end of it."""
+        if not self._outside:
+            return effects
+        out: list[Effect] = []
+        for effect in effects:
+            group = self._outside.pop(effect.token, None) if isinstance(effect, Answer) else None
+            if isinstance(effect, Answer) and group is not None and _is_outside(effect.result):
+                out += self._ask(effect.token, group)
+            else:
+                out.append(effect)
+        return out
+
+    def _ask(self, token: int, group: Group) -> list[Effect]:
+        if not self._directory.up:
+            cut_off = Unreachable(f"{self.host} is cut off from {self._server}", fix="ask again")
+            return [Answer(token, denied(cut_off))]
+        if len(self.asked) >= FOREIGN_OF_HOST_MAX:
+            busy = TooLarge(f"{FOREIGN_OF_HOST_MAX} questions of {self.host} wait", fix="ask again later")
+            return [Answer(token, denied(busy))]
+        self._number += 1
+        self.asked[self._number] = token, group
+        asked = ForeignAsked(self.host, self._number, group)
+        return [Send(self._server, asked), SetTimer(_timer(self._number), self.config.foreign_s)]
+
+    def _told(self, now: Instant, told: ForeignTold) -> list[Effect]:
+        token, group = self.asked.get(told.number, (0, None))
+        if group != told.group:
+            return [Ignored("ForeignTold", "late reply")]
+        del self.asked[told.number]
+        out: list[Effect] = [CancelTimer(_timer(told.number))]
+        refusal: RostraError | None = None
+        if told.why:
+            refusal = Unreachable(f"{group} was not resolved: {told.why}", fix="ask again")
+        elif names_led(told.members):
+            refusal = NotAvailable(f"{group} is led: its list is told inside {group.scope}", fix="ask there")
+        if refusal is not None:
+            return [*out, Answer(token, denied(refusal))]
+        inner = tuple([each for each in told.members if inside(group.scope, each.endpoint)])
+        members = self._directory.gate.screen(now, group, inner)
+        return [*out, Answer(token, Absolute(group, members))]
+
+
+class ForeignServer(Service):
+    name = FOREIGN_SERVER
+    takes = (ForeignAsked, ForeignTold)
+
+    def __init__(self, domain: Domain, config: ScopesConfig) -> None:
+        self.domain = domain
+        self.config = config
+        self.asked: dict[int, ForeignAsked] = {}  # of which our cluster's answer is on its way
+        self._number = 0
+
+    @property
+    def _neighbours(self) -> Neighbours:
+        return self.stack[SERVER].neighbours
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
+        match event:
+            case Received(sender, message) if sender not in self._neighbours.up:
+                return [Ignored(type(message).__name__, "sender is not connected")]
+            case Received(sender, ForeignAsked() as asked):
+                return self._asked(now, sender, asked)
+            case Received(sender, ForeignTold() as told):
+                return self._told(sender, told)
+        return [Ignored(type(event).__name__, "nothing waits for it")]
+
+    def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        if not self.asked or not any(type(effect) is ResolvedHere for effect in effects):
+            return effects
+        out: list[Effect] = []
+        for effect in effects:
+            out += self._resolved(effect) if type(effect) is ResolvedHere else [effect]
+        return out
+
+    def _asked(self, now: Instant, sender: Domain, asked: ForeignAsked) -> list[Effect]:
+        neighbours, scope = self._neighbours, asked.group.scope
+        if neighbours.hop_towards(asked.asker) != sender:
+            return [Ignored("ForeignAsked", OUTSIDE)]
+        if inside(scope, asked.asker):
+            return [Ignored("ForeignAsked", "in scope")]
+        if not inside(scope, self.domain):
+            return self._pass_on(asked, sender, neighbours.hop_towards(scope))
+        if not self.config.foreign:
+            return [_refused(sender, asked, "this world answers questions from inside only")]
+        if not neighbours.cluster:
+            return self._pass_on(asked, sender, next(iter(neighbours.children), None))
+        if self.stack[SERVER].gate.is_closed_to(asked.group, asked.asker):
+            return [Send(sender, ForeignTold(asked.asker, asked.number, asked.group))]
+        of_asker = sum([each.asker == asked.asker for each in self.asked.values()])
+        if of_asker >= FOREIGN_OF_HOST_MAX or len(self.asked) >= FOREIGN_MAX:
+            return [_refused(sender, asked, f"{self.domain} is asked too much")]
+        self._number += 1
+        self.asked[self._number] = asked
+        effects = self.stack.call(now, self, SERVER, ResolveHere(asked.group, self._number))
+        return list(self.hear(now, effects))
+
+    def _pass_on(self, asked: ForeignAsked, sender: Domain, hop: Domain | None) -> list[Effect]:
+        if hop is None or hop == sender or hop not in self._neighbours.up:
+            return [_refused(sender, asked, f"{self.domain} cannot reach {hop or asked.group.scope}")]
+        return [Send(hop, asked)]
+
+    def _resolved(self, found: ResolvedHere) -> list[Effect]:
+        asked = self.asked.pop(found.number)
+        hop = self._neighbours.hop_towards(asked.asker)
+        if hop is None or hop not in self._neighbours.up:
+            return [Ignored("ForeignAsked", "next hop is down")]
+        return [Send(hop, ForeignTold(asked.asker, asked.number, asked.group, found.members))]
+
+    def _told(self, sender: Domain, told: ForeignTold) -> list[Effect]:
+        neighbours, scope = self._neighbours, told.group.scope
+        if inside(scope, self.domain):
+            is_behind = neighbours.relation(sender) is Relation.CHILD
+        else:
+            is_behind = neighbours.hop_towards(scope) == sender
+        hop = neighbours.hop_towards(told.asker)
+        if not is_behind or hop == sender:
+            return [Ignored("ForeignTold", OUTSIDE)]
+        if hop is None or hop not in neighbours.up:
+            return [Ignored("ForeignTold", "next hop is down")]
+        return [Send(hop, told)]
+
+
+def _refused(sender: Domain, asked: ForeignAsked, why: str) -> Send:
+    return Send(sender, ForeignTold(asked.asker, asked.number, asked.group, why=why))
+
+
+def _is_outside(result: object) -> bool:
+    return isinstance(result, Denied) and result.code == NotInScope.code
+
+
+def _timer(number: int) -> TimerKey:
+    return ("scopes", "foreign", number)

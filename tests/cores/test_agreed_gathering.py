@@ -1,0 +1,67 @@
+"""In a partial cut servers say whom they lost, and wait for what others say, before they remove one."""
+
+from itertools import permutations, product
+from random import Random
+
+import pytest
+from support.setnet import SetNet, join
+
+from rostra.protocols.agreed.messages import SetEvidence
+from rostra.protocols.agreed.state import Holding
+
+PAIRS = tuple(product("cde", "ab"))
+"""Three lose two, who are the most senior; f and g see all."""
+
+
+def partly_cut(pairs: tuple[tuple[str, str], ...], gather_s: float) -> SetNet:
+    """Links end one after the other, and what is sent meanwhile arrives."""
+    net = SetNet("abcdefg", gather_s=gather_s)
+    for one, other in pairs:
+        net.cut(one, other)
+        net.flow()
+    net.settle()
+    return net
+
+
+def parts(net: SetNet) -> list[str]:
+    return sorted({net.view(name) for name in net.cores})
+
+
+@pytest.mark.spec("V-091")
+def test_those_who_see_all_go_with_the_larger_side_in_whatever_order_links_end() -> None:
+    orders = list(permutations(PAIRS))
+    Random(7).shuffle(orders)
+    for order in orders[:40]:
+        assert parts(partly_cut(order, 0.5)) == ["ab", "cdefg"], order
+
+
+def test_without_a_wait_they_go_with_whom_is_first() -> None:
+    assert parts(partly_cut(PAIRS, 0.0)) != ["ab", "cdefg"]
+
+
+def test_a_dead_server_is_removed_as_soon_as_all_others_have_lost_it() -> None:
+    net = SetNet("abc", gather_s=0.5)
+    net.crash("c")
+    net.flow()
+    assert net.now == 0.0 and net.view("a") == net.view("b") == "ab", "nobody waited"
+    assert [type(message) for _, _, message in net.sent].count(SetEvidence) == 2
+
+
+def test_a_server_that_one_other_lost_is_removed_after_a_while() -> None:
+    net = SetNet("abc", gather_s=0.5)
+    net.cut("a", "c")
+    net.flow()
+    assert net.cores["a"].state.phase == Holding(gathers=True) and net.waits["a"] == 0.5
+    net.settle()
+    assert parts(net) == ["ab", "c"]
+
+
+def test_changes_of_others_do_not_put_off_a_removal() -> None:
+    """The time is counted from the first loss, not from the last commit."""
+    net = SetNet("abc", gather_s=0.5)
+    net.cut("a", "c")
+    net.flow()
+    net.now = 0.4
+    net.ask("b", join("ann"))
+    net.flow()
+    assert net.waits["a"] <= 0.5
