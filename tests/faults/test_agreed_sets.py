@@ -95,6 +95,19 @@ def test_a_lost_host_a_lost_site_and_a_lost_program() -> None:
     assert not bob.agreed[KEY].blocked and dan.agreed == {}
 
 
+@pytest.mark.spec("C-190", "V-064")
+def test_a_domain_that_is_cut_off_is_one_change_and_one_view_however_many_members_it_has() -> None:
+    world = made()
+    *lost, bob, eve = joined(world, "eu.fr.h1", "eu.fr.h1", "eu.fr.h2", "eu.de.h1", "eu.it.h1")
+    before = len(views(bob))
+    world.cut("eu.fr")
+    world.run(10.0)
+    item = bob.agreed[KEY].items[-1]
+    assert isinstance(item, MemberView) and set(item.failed) == {each.address for each in lost}
+    assert len(views(bob)) == before + 1 and views(bob)[-1] == views(eve)[-1]
+    assert members(bob) == (bob.address, eve.address)
+
+
 def test_a_program_that_joins_at_once_on_a_host_that_restarted_does_not_keep_the_dead_in_the_group() -> None:
     """The join says nothing of those that were on the host before, whose loss is not committed yet."""
     world = made(**{"eu.fr": 1, "eu.de": 1, "us.ny": 1})

@@ -377,14 +377,10 @@ def judged(court):
 
 
 BOUNDS = {"both-sides-told": BOUND_S, "heals-alone": BOUND_S}
+LED = ("one-registrar", "one-leader", "exact-list", "members-listed")
 OTHERS = (
-    "fifo-gap-free",
-    "smooth-join",
-    "same-view",
-    "every-change",
-    "one-living",
-    "total-order",
-    "all-or-none",
+    *("fifo-gap-free", "smooth-join", "same-view", "every-change", "one-living"),
+    *("total-order", "all-or-none", *LED),
 )
 CONGRESS = [name for name in PROMISES if name not in OTHERS]
 

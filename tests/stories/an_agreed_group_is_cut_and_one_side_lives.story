@@ -24,7 +24,7 @@ run     12s
   1.750  a b       ledger@eu is blocked   because in doubt: too few of the others have answered of late
   1.751  a b       ledger@eu is blocked   because in doubt: too few of the others have answered of late
   3.831  c d e     a b failed   ledger@eu is [c e d]   view 6   fence 6
-  5.751  a b       ledger@eu is blocked   because 2 of 5 who lived last are here
+  7.751  a b       ledger@eu is blocked   because 2 of 5 who lived last are here
 
 kill    a
 run     2s

@@ -66,7 +66,7 @@ async def joined(me: Me, group: Group, create: bool, slow: Slow = Slow.THROTTLE)
         membership="agreed",
         delivery="atomic",
         create=create,
-        slow="expel" if slow is Slow.EXPEL else "throttle",
+        slow=slow.value,
     ) as ordered:
         yield ordered
 

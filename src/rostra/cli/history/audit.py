@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 PROMISES: Final = (
     "per-source-order, stable-truth, watch-complete, both-sides-told, heals-alone, fifo-gap-free, "
-    "smooth-join, why, same-view, every-change, one-living, total-order, all-or-none"
+    "smooth-join, why, same-view, every-change, one-living, total-order, all-or-none, "
+    "one-registrar, one-leader, exact-list, members-listed"
 )
 
 LEAST_KNOWN_SHOWN: Final = 5
@@ -118,7 +119,7 @@ def audit(
     with archive_at(Where(tables, journal, master, remote)) as archive:
         with progress(archive.spark, "looking at the history"):
             suit(archive.spark, archive.events)
-        with Evidence(archive.events, archive.left_out, archive.contradicted) as evidence:
+        with Evidence(archive.events, archive.left_out, archive.contradicted, archive.made) as evidence:
             for name in chosen:
                 found += _judge(archive, evidence, name, bound, first, lines, journal)
             unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []

@@ -27,10 +27,14 @@ from rostra.history.audits.both_sides_told import both_sides_told
 from rostra.history.audits.coverage import COVERAGE, coverage
 from rostra.history.audits.every_change import every_change
 from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.exact_list import exact_list
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
 from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
 from rostra.history.audits.heals_alone import heals_alone
+from rostra.history.audits.members_listed import members_listed
+from rostra.history.audits.one_leader import one_leader
 from rostra.history.audits.one_living import one_living
+from rostra.history.audits.one_registrar import one_registrar
 from rostra.history.audits.per_source_order import per_source_order
 from rostra.history.audits.same_view import same_view
 from rostra.history.audits.smooth_join import smooth_join
@@ -134,6 +138,34 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "what one member of such a group was given, all were given that went on with it",
             all_or_none,
             'no group with delivery="atomic" went on from one view to the next',
+        ),
+        Promise(
+            "one-registrar",
+            "once everything works, all agents of a led set's scope believe in one registrar",
+            one_registrar,
+            "no led set was there while everything worked for so long",
+            bound=True,
+        ),
+        Promise(
+            "one-leader",
+            "once everything works, a led set has one leader",
+            one_leader,
+            "no led set was there while everything worked for so long",
+            bound=True,
+        ),
+        Promise(
+            "exact-list",
+            "once everything works, the list of a led set's leader has its members, and no others",
+            exact_list,
+            "no led set had a leader while everything worked for so long",
+            bound=True,
+        ),
+        Promise(
+            "members-listed",
+            "once everything works, a led set's leader lists every member, also while others come and go",
+            members_listed,
+            "no led set had a leader while everything worked for so long",
+            bound=True,
         ),
     )
 }

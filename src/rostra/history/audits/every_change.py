@@ -33,10 +33,10 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     times = evidence.times
     found = sights(evidence)
     looking = evidence.once(found.looking)
-    home = memberships(evidence.events, evidence.lived).join(
+    home = memberships(evidence.of("member-joined", "member-left"), evidence.lived).join(
         F.broadcast(agreed_groups(evidence)), ["world", "group"], "left_semi"
     )
-    calm = _working(evidence, bound_s)
+    calm = working(evidence, bound_s)
     here, there = F.col("seen_by"), host_of(F.col("member"))
     wrong = (
         meeting(lies(found.seen, home, looking), calm, times)
@@ -51,6 +51,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, there),
+        reached=F.col("since"),
     )
     text = F.concat(
         F.col("seen_by"),
@@ -95,7 +96,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
 
 
-def _working(evidence: Evidence, bound_s: float) -> DataFrame:
+def working(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stretches without a disturbance in which nothing is broken but hosts."""
     waited = evidence.disturbances.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
     hosts = evidence.homes.groupBy("world").agg(

@@ -32,7 +32,15 @@ from rostra.protocols.agreed.messages import (
     SetMessage,
 )
 from rostra.protocols.agreed.promises import GivenLeases
-from rostra.protocols.agreed.state import Coordinating, Electing, Holding, Idle, QueuedChange, SetState
+from rostra.protocols.agreed.state import (
+    NOBODY,
+    Coordinating,
+    Electing,
+    Holding,
+    Idle,
+    QueuedChange,
+    SetState,
+)
 
 
 class SetContext:
@@ -149,9 +157,8 @@ class SetContext:
     def _has_gathered(
         self, part: tuple[ServerId, ...], failed: tuple[ServerId, ...], accusations: Accusations
     ) -> bool:
-        """Have all that are to stay lost these, or had they time to say whom they lost? Who is not to stay
-        waits longer anyway."""
-        since = self.state.accused_since if self.state.me in part else None
+        """Have all that are to stay lost these, or had they time to say whom they lost?"""
+        since = self.state.accused_since
         is_unanimous = all(set(failed) <= accusations.get(each, frozenset()) for each in part)
         return since is None or self._now >= since + self.config.gather_s or is_unanimous
 
@@ -161,6 +168,9 @@ class SetContext:
         state = self.state
         if state.me not in part or not state.isolated.intersection(failed):
             return len(state.view.servers)
+        if self.config.gather_s:  # those that have lost none of them do not propose this before us
+            whom = dict(state.evidence)
+            part = tuple([each for each in part if each == state.me or whom.get(each, NOBODY) & set(failed)])
         if state.last is not None and frozenset(state.last.cut) & state.isolated:
             by = state.last.round.coordinator
             if by in part:

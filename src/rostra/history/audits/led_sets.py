@@ -1,0 +1,205 @@
+"""What journals say of led sets, for the audits of their promises (P-1 to P-4).
+
+    stood     where an agent stood in a set, from when to when, and in which registrar it believed
+    leading   from when to when it led
+    listed    who was on its list meanwhile
+    at_home   which members a host had
+
+All are judged in stretches in which nothing is broken but hosts, and has not been for the bound: in a
+partition, sides find their own leaders, and which agents are on which side is not asked here.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from rostra.history.audits.every_change import working
+from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.truth import lies, meeting
+from rostra.history.places import host_of, way
+from rostra.history.shape import shaped
+
+BOUND_S: Final = 150.0
+"""Longer than registrars, circuits and claims take to be there again, and two leases to be over."""
+
+STORY: Final = ("world", "writer", "epoch", "group")
+STANDING: Final = ("leads", "child", "out")
+
+
+def stood(evidence: Evidence) -> DataFrame:
+    """world, writer, epoch, group, what, domain, from_at, until_at: without the times in which it had nothing
+    of the set."""
+    rows = evidence.events.where((F.col("kind") == "led") & F.col("what").isin(*STANDING))
+    story = Window.partitionBy(*STORY).orderBy("seq")
+    return (
+        rows.select(*STORY, "seq", "at", "what", "domain")
+        .withColumn("next_at", F.lead("at").over(story))
+        .join(F.broadcast(_ends(evidence)), ["world", "writer", "epoch"], "left")
+        .where(F.col("what") != "out")
+        .select(
+            *(*STORY, "what", "domain", F.col("at").alias("from_at")),
+            F.coalesce("next_at", "life_end").alias("until_at"),
+        )
+    )
+
+
+def leading(evidence: Evidence) -> DataFrame:
+    return stood(evidence).where(F.col("what") == "leads").withColumnRenamed("writer", "seen_by")
+
+
+def listed(evidence: Evidence) -> DataFrame:
+    """world, seen_by, epoch, group, member, joined_at, left_at."""
+    rows = evidence.events.where(
+        (F.col("kind") == "led")
+        & F.col("what").isin("lists", "child", "out")
+        & ~F.col("change").eqNullSafe("kept")
+    )
+    story = Window.partitionBy(*STORY).orderBy("seq")
+    over = F.col("what") != "lists"
+    before = story.rowsBetween(Window.unboundedPreceding, -1)
+    term = Window.partitionBy(*STORY, "term")
+    of_member = Window.partitionBy(*STORY, "term", "member").orderBy("seq")
+    return (
+        rows.select(*STORY, "seq", "at", "what", "member", "change")
+        .withColumn("term", F.coalesce(F.count_if(over).over(before), F.lit(0)))
+        .withColumn("over_at", F.max(F.when(over, F.col("at"))).over(term))
+        .join(F.broadcast(_ends(evidence)), ["world", "writer", "epoch"], "left")
+        .where(~over)
+        .withColumn("left_at", F.coalesce(F.lead("at").over(of_member), F.col("over_at"), F.col("life_end")))
+        .where(F.col("change") == "joined")
+        .select(
+            *("world", F.col("writer").alias("seen_by"), "epoch", "group", "member"),
+            *(F.col("at").alias("joined_at"), "left_at"),
+        )
+    )
+
+
+def at_home(evidence: Evidence) -> DataFrame:
+    """world, group, member, joined_at, left_at."""
+    rows = evidence.events.where((F.col("kind") == "led") & (F.col("what") == "member"))
+    story = Window.partitionBy(*STORY, "member").orderBy("seq")
+    return (
+        rows.select(*STORY, "seq", "at", "member", "change")
+        .withColumn("next_at", F.lead("at").over(story))
+        .join(F.broadcast(_ends(evidence)), ["world", "writer", "epoch"], "left")
+        .where(F.col("change") == "joined")
+        .select(
+            *("world", "group", "member", F.col("at").alias("joined_at")),
+            F.coalesce("next_at", "life_end").alias("left_at"),
+        )
+    )
+
+
+def _ends(evidence: Evidence) -> DataFrame:
+    ended = F.when(F.col("ended_by").isNotNull(), F.col("last_at"))
+    return evidence.lived.select("world", "writer", "epoch", ended.alias("life_end"))
+
+
+def while_wrong(counts: DataFrame, key: list[str], wrong: Column) -> DataFrame:
+    """From intervals with numbers (`from_at`, `until_at`, and columns that are summed while they last): those
+    in which the sums are wrong, as long as they are; the key, from_at, until_at."""
+    names = [name for name in counts.columns if name not in (*key, "from_at", "until_at")]
+
+    def step(at: str, by: int) -> Column:
+        return F.struct(F.col(at).alias("at"), *[(F.col(name) * by).alias(name) for name in names])
+
+    steps = (
+        counts.select(*key, F.explode(F.array(step("from_at", 1), step("until_at", -1))).alias("step"))
+        .where(F.col("step.at").isNotNull())
+        .groupBy(*key, F.col("step.at").alias("at"))
+        .agg(*[F.sum(f"step.{name}").alias(name) for name in names])
+    )
+    story = Window.partitionBy(*key).orderBy("at")
+    so_far = story.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    for name in names:
+        steps = steps.withColumn(f"{name}_now", F.sum(name).over(so_far))
+    sums = steps.select(*key, "at", *[F.col(f"{name}_now").alias(name) for name in names])
+    return (
+        sums.withColumn("wrong", wrong)
+        .withColumn("was", F.lag("wrong").over(story))
+        .where(F.col("was").isNull() | (F.col("was") != F.col("wrong")))
+        .withColumn("until_at", F.lead("at").over(story))
+        .where("wrong")
+        .select(*key, F.col("at").alias("from_at"), "until_at")
+    )
+
+
+def judged(
+    evidence: Evidence, wrong: DataFrame, there: DataFrame, key: list[str], text: Column, bound_s: float
+) -> DataFrame:
+    """What was wrong for too long, and what there was to be judged (`FINDINGS`). `there` also has `writer`:
+    what is wrong of a set rests on all its agents."""
+    calm = working(evidence, bound_s)
+    agents = there.groupBy(*key).agg(F.collect_set("writer").alias("writers"))
+    broken = undoubted(
+        meeting(wrong, calm, evidence.times).join(F.broadcast(agents), key),
+        evidence.doubted,
+        F.col("writers"),
+        F.col("moment"),
+        since=F.col("from_at"),
+    )
+    nobody = {"writer": F.lit(None), "epoch": F.lit(None), "seq": F.lit(None)}
+    return shaped(broken, FINDINGS, at="moment", text=text, **nobody).unionByName(
+        _fine(evidence, there, calm)
+    )
+
+
+def lists_judged(evidence: Evidence, bound_s: float, *wrongs: str) -> DataFrame:
+    """Leaders' lists against what hosts have: members that are `missing`, and `ghost`s (`FINDINGS`)."""
+    calm, led = working(evidence, bound_s), evidence.once(leading(evidence))
+    here, home = F.col("seen_by"), host_of(F.col("member"))
+    found = lies(listed(evidence), at_home(evidence), led).where(F.col("what").isin(*wrongs))
+    wrong = (
+        meeting(found, calm, evidence.times)
+        .where(~F.arrays_overlap(way(here, home), "broken"))
+        .withColumn("home", home)
+        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
+    )
+    broken = undoubted(
+        wrong,
+        evidence.doubted,
+        F.array("seen_by", "home"),
+        F.col("moment"),
+        since=F.col("from_at"),
+        through=way(here, home),
+    )
+    text = F.concat(
+        F.col("seen_by"),
+        F.lit(" leads "),
+        F.col("group"),
+        F.when(F.col("what") == "missing", " and does not list ").otherwise(" and lists "),
+        F.col("member"),
+        F.when(F.col("what") == "missing", ", which is in it").otherwise(", which is gone"),
+        F.lit(f", {bound_s:g} s after everything works"),
+    )
+    nobody = {"epoch": F.lit(None), "seq": F.lit(None)}
+    return shaped(broken, FINDINGS, at="moment", writer="seen_by", text=text, **nobody).unionByName(
+        _fine(evidence, led.withColumnRenamed("seen_by", "writer"), calm)
+    )
+
+
+def _fine(evidence: Evidence, there: DataFrame, calm: DataFrame) -> DataFrame:
+    return shaped(
+        meeting(there, calm, evidence.times),
+        FINDINGS,
+        broken=F.lit(False),
+        at="moment",
+        seq=F.lit(None),
+        text=F.lit(None),
+    )
+
+
+def if_led(audit: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """This audit, which of a history without led sets says nothing, and plans nothing."""
+
+    @wraps(audit)
+    def judge(evidence: Evidence, **bound: float) -> DataFrame:
+        if evidence.events.where(F.col("kind") == "led").isEmpty():
+            return evidence.events.sparkSession.createDataFrame([], FINDINGS)
+        return audit(evidence, **bound)
+
+    return judge
