@@ -80,6 +80,8 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore registrar --set believes=3 --set fires=0 $(ARGS)
 	@$(BIN)/rostra sim explore move --set restarts=1 $(ARGS)
 	@$(BIN)/rostra sim explore monitor $(ARGS)
+	@$(BIN)/rostra sim explore hub $(ARGS)
+	@$(BIN)/rostra sim explore hub --set crashes=0 --set ticks=1 $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)

@@ -26,14 +26,8 @@ ALONE = {"test_benchmarks.py", "test_journal.py"}
 """Live tests of which each has a world of its own."""
 
 COURT = {
-    *("test_audits.py", "test_parity.py"),
-    *(
-        "test_plants.py",
-        "test_sample.py",
-        "test_view_audits.py",
-        "test_order_audits.py",
-        "test_led_audits.py",
-    ),
+    *("test_audits.py", "test_clean.py", "test_led_audits.py", "test_order_audits.py", "test_parity.py"),
+    *("test_plants.py", "test_sample.py", "test_view_audits.py"),
 }
 """They share one history (the fixture `court`), which is half of what Spark takes. In two workers all of it
 would be lived and judged twice."""

@@ -15,6 +15,7 @@ from rostra.protocols.election.core import STAND
 from rostra.sim.explore import MODELS, model_named
 from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import FIXED, Election, ElectionBounds
+from rostra.sim.explore.hub import HubBounds, HubModel
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import SearchBounds, image, renamed, restore
@@ -216,6 +217,21 @@ def test_no_order_of_events_and_beliefs_makes_a_cycle_or_two_leaders(bounds: Reg
 )
 def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveBounds) -> None:
     found = explore(MoveModel(bounds))
+    assert found.exhausted and found.violations == ()
+
+
+@pytest.mark.spec("A-100", "A-101", "A-105")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        HubBounds(messages=1, crashes=0),
+        pytest.param(HubBounds(messages=0, crashes=1), marks=pytest.mark.long),
+        pytest.param(HubBounds(), marks=pytest.mark.long),
+    ],
+    ids=["message", "crash", "both"],
+)
+def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBounds) -> None:
+    found = explore(HubModel(bounds))
     assert found.exhausted and found.violations == ()
 
 

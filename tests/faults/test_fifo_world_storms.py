@@ -38,7 +38,7 @@ SHOWN_WITHOUT_A_STORM = [
     340032,  # a stream whose end was told waited for a newcomer that was not owed it: its end was told twice
 ]
 """What went wrong in these has a test of its own in tests/cores (`test_flow_pace.py`, `test_fifo_reception`,
-`test_fifo_member_streams.py`) or in `test_talk_checkers.py`; they run with those that take long."""
+`test_fifo_member_streams.py`) or in `test_fifo_checkers.py`; they run with those that take long."""
 
 THE_SAME_AGAIN = [
     5070,  # as 5043, with 3 kB

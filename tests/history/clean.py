@@ -22,7 +22,7 @@ from support.spark import SMALL
 from rostra.history.audits import PROMISES, Evidence, judge
 from rostra.history.session import end, start
 
-TOGETHER = 4
+TOGETHER = 13
 """Lives that are judged in one job for each promise."""
 
 JUDGED = ("per-source-order", "stable-truth", "watch-complete", "both-sides-told", "fifo-gap-free", "why")

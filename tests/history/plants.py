@@ -21,7 +21,7 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
 from history.file_plants import FILES, NotHere, text
 from history.test_order_audits import spoken
-from history.test_parity import BOUND_S, calm, talking
+from history.test_parity import calm, talking
 from history.test_view_audits import partition
 from support.journal import Row
 from support.segments import SCHEMA
@@ -36,6 +36,7 @@ from rostra.journal.schema import COLUMNS, VERSION
 from rostra.journal.segments import Place, read
 
 SEGMENT_ROWS = 20
+BOUND_S = 3.0
 
 Rows = list[Row]
 

@@ -1,6 +1,7 @@
 """Tables answer as their journal does, from what ingest keeps: without the events, or without Spark."""
 
 import sys
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from support.calm import calm_world
 
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
+from rostra.history.audits import PROMISES, Evidence, findings, judge
 from rostra.history.ingest import Ingest
 from rostra.history.narrow import around_removal
 from rostra.history.questions.lives import lives
@@ -110,3 +112,21 @@ def test_what_the_catalogue_knows_is_told_without_spark(place: Path) -> None:
     with pytest.raises(BadInput) as refused:
         the_place(archive, "hiafa")
     assert "haifa" in refused.value.fix
+
+
+@pytest.fixture(scope="module")
+def evidence(both: tuple[Archive, Archive]) -> Iterator[tuple[Evidence, Evidence]]:
+    journal, tables = both
+    assert journal.made is None and tables.made is not None
+    with Evidence(journal.events) as ours, Evidence(tables.events, table=tables.made) as theirs:
+        yield ours, theirs
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_promise_is_judged_from_tables_as_it_is_from_events(
+    promise: str, evidence: tuple[Evidence, Evidence]
+) -> None:
+    ours, theirs = evidence
+    assert judge(ours, promise) == judge(theirs, promise)
+    assert rows_of(findings(ours, promise)) == rows_of(findings(theirs, promise))

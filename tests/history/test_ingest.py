@@ -14,8 +14,8 @@ from support.segments import SCHEMA, Row, cut, send
 
 from rostra.errors import BadInput
 from rostra.history.archive import Archive
+from rostra.history.arrow_fast_path import FILE_WEIGHT
 from rostra.history.ingest import Ingest
-from rostra.history.partitions import FILE_WEIGHT
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import stays
 from rostra.history.schemas import EVENTS, with_new_names

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faults.test_talk_checkers import Stalling
+from faults.test_fifo_checkers import Stalling
 from msgspec.structs import replace
 from support.calm import calm_world
 from support.court import Court

@@ -17,9 +17,9 @@ from support.journal import Journal
 from support.segments import SCHEMA, Row, send, write
 
 from rostra.history.arrow import STAYS_IN_ARROW, shaped_as, table_in_arrow
+from rostra.history.arrow_fast_path import FILE_WEIGHT
 from rostra.history.intervals import Ending, end, fold, sight
 from rostra.history.partitions import (
-    FILE_WEIGHT,
     Partition,
     Take,
     WriterLife,

@@ -212,6 +212,50 @@ def behind_a_server(world: str, *, lose: bool) -> Rows:
     return [row for row in journal.rows if (row["writer"], row["epoch"], row["seq"]) not in lost]
 
 
+def served(world: str, *, blinked: bool = False, cut: bool = False, crashed: bool = False) -> Rows:
+    """Two hosts of two clusters that see each other; the server of one ceases to write, though it works on.
+    With `blinked`, it wrote before that its link to the other server was down, for a moment. With `cut`, the
+    other one ceases to write, too, and neither wrote that they lost each other and met again. With `crashed`,
+    it is back within seconds, and the two hosts never see each other again."""
+    journal = Journal(world)
+    servers, hosts = ("eu", "us"), ("eu.h1", "us.h1")
+    for writer in (*servers, *hosts):
+        journal.start(writer, 0)
+    for server, host, other in zip(servers, hosts, reversed(servers), strict=True):
+        journal.write(server, "link-up", 1, peer=other, life=1)
+        journal.write(server, "link-up", 1, peer=host, life=1)
+        journal.write(host, "link-up", 1, peer=server, life=1)
+        journal.write(host, "followed", 2, group="g@world", observers=[f"{host}/a#1"], told=1)
+        journal.write(host, "absolute", 3, group="g@world", observers=[f"{host}/a#1"], told=1, count=0)
+    member = {"member": "eu.h1/m#1", "group": "g@world", "life": 1, "stamp": 1}
+    journal.home("joined", at=60, **member)
+    for host in hosts:
+        journal.sees(host, "joined", at=60.2, told=1, observers=[f"{host}/a#1"], **member)
+    if crashed:
+        journal.write("eu", "heartbeat", 95)
+    if cut or crashed:
+        gone = {"domain": "eu", "inside": False, "accuser": "us", "accused": "eu", "what": "silence"}
+        journal.sees("us.h1", "left", at=120, cause="without", kind="without", told=1, **gone, **member)
+    if crashed:
+        for neighbour in ("us", "eu.h1"):
+            journal.write(neighbour, "link-down", 119, peer="eu")
+        journal.start("eu", 121)
+        for neighbour in ("us", "eu.h1"):
+            journal.write(neighbour, "link-up", 122, peer="eu", life=2)
+            journal.write("eu", "link-up", 122, peer=neighbour, life=1)
+        journal.write("eu", "closing", 400)
+    if cut:
+        told = {"told": 1, "observers": ["us.h1/a#1"]}
+        journal.sees("us.h1", "joined", at=300, cause="merge", **told, **member)
+    if blinked:
+        for server, other in zip(servers, reversed(servers), strict=True):
+            journal.write(server, "link-down", 100, peer=other)
+        journal.write("us", "link-up", 100.1, peer="eu", life=1)
+    for writer in hosts if cut else ("us", *hosts):
+        journal.write(writer, "closing", 400)
+    return journal.rows
+
+
 def clocked(world: str, ahead_s: float, *, set_while_it_runs: bool = False) -> Rows:
     """Two hosts and their server, with members that come and go on both, and a long calm. One clock is off:
     from the beginning, or only until the links are up."""

@@ -35,7 +35,7 @@ CLOCK_S: Final = (30.0, 1200.0)
 Rows = list[Row]
 
 
-def lived(seed: int, directory: Path) -> Rows:
+def lived(seed: int, directory: Path, crowd: int = CROWD) -> Rows:
     """A world without faults but a cut, and without a simulator's own rows."""
     dice = Random(f"clean {seed}")
     world = World(
@@ -48,7 +48,7 @@ def lived(seed: int, directory: Path) -> Rows:
     ).settle()
     hosts = list(world.tree.hosts)
     many = dict.fromkeys(hosts, 12 if seed % 2 else 1)
-    many[dice.choice(hosts)] = CROWD + dice.randrange(8)
+    many[dice.choice(hosts)] = crowd + dice.randrange(8)
     programs = [world.program(host, f"p{nth}") for host in hosts for nth in range(many[host])]
     for program in programs:
         program.join("g")
@@ -99,9 +99,9 @@ SHOWN: Final[dict[str, Callable[[Rows, Random], Rows]]] = {
 }
 
 
-def clean_worlds(seed: int, directory: Path) -> Iterator[tuple[str, Rows]]:
+def clean_worlds(seed: int, directory: Path, crowd: int = CROWD) -> Iterator[tuple[str, Rows]]:
     """One life, as four journals."""
-    rows = lived(seed, directory)
+    rows = lived(seed, directory, crowd)
     for name, shown in SHOWN.items():
         world = f"clean-{seed} {name}".strip()
         dice = Random(f"{seed} {name}")

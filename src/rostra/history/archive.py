@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rostra.history.look import Seen
     from rostra.history.runs import Key
+    from rostra.history.tables import BatchCommit
 
 Question = Callable[["Archive"], "DataFrame"]
 """What a command asks: an archive in, an answer out."""
@@ -63,9 +64,14 @@ class Archive:
         return self._spark() if callable(self._spark) else self._spark
 
     @cached_property
+    def _commits(self) -> "tuple[BatchCommit, ...]":
+        """As the tables are when they are first asked: what one question reads is of one moment."""
+        return () if self._tables is None else self._tables.require()
+
+    @cached_property
     def catalogue(self) -> Catalogue:
         """What is asked before a question."""
-        return of_events(self.events) if self._tables is None else of_tables(self._tables)
+        return of_events(self.events) if self._tables is None else of_tables(self._tables, self._commits)
 
     @cached_property
     def lived(self) -> "DataFrame":
@@ -78,9 +84,8 @@ class Archive:
         if self._tables is not None:
             from rostra.history.arrow_fast_path import files_in, note
 
-            commits = self._tables.require()
-            events = self._tables.read(self.spark, "events", commits)
-            return note(events, files_in(self._tables.files("events", commits)))
+            events = self._tables.read(self.spark, "events", self._commits)
+            return note(events, files_in(self._tables.files("events", self._commits)))
         from rostra.history.journals import read_journal
 
         assert self._journal is not None
@@ -109,11 +114,18 @@ class Archive:
             found = [seen.contradicts for seen in self._unusable.values()]
         return {key for key in found if key is not None}
 
+    @property
+    def made(self) -> "Callable[[str], DataFrame] | None":
+        """The tables of these events, if all of them were made of the same rows."""
+        if self._tables is None or self._commits[-1].late:
+            return None
+        return self.table
+
     @cached_property
     def stays(self) -> "DataFrame":
         """Who saw whom, from when until when (`schemas.STAYS`)."""
         if self._tables is not None:
-            return self._tables.read(self.spark, "stays")
+            return self._tables.read(self.spark, "stays", self._commits)
         from rostra.history.questions.stays import stays
 
         return stays(self.events)
@@ -132,7 +144,7 @@ class Archive:
     def table(self, name: str) -> "DataFrame":
         """Any table by its name; from journals, it is made on the way."""
         if self._tables is not None:
-            return self._tables.read(self.spark, name)
+            return self._tables.read(self.spark, name, self._commits)
         if name in ("events", "stays"):
             made: DataFrame = getattr(self, name)
             return made

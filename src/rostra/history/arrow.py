@@ -4,9 +4,10 @@ Words stay numbers all the way from a segment's dictionary to that of a table: a
 hundred thousand rows. In a file that is not to be seen; whoever reads it finds texts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rostra.history.files import open_file
 from rostra.history.schemas import STAYS, TABLES, widened
 from rostra.journal.schema import Type
 
@@ -120,6 +122,30 @@ def _list(values: Any) -> pa.Array:
         plain.offset,
         [words],
     )
+
+
+def row_groups(
+    path: str, schema: pa.Schema, wanted: Callable[[Any], bool] = lambda group: True
+) -> Iterator[pa.Table]:
+    """A file, bit by bit, with these columns and no others. Words are not spelled out."""
+    with open_file(path) as opened:
+        footer = pq.read_metadata(opened)
+        paths = {footer.schema.column(nth).path for nth in range(footer.num_columns)}
+        words = [name for name in words_of(schema) if name in paths]
+        file = pq.ParquetFile(opened, metadata=footer, read_dictionary=words, page_checksum_verification=True)
+        known = {path.partition(".")[0] for path in paths}
+        there = [name for name in schema.names if name in known]
+        for group in range(file.num_row_groups):
+            if wanted(footer.row_group(group)):
+                rows = file.read_row_group(group, columns=there, use_threads=False)
+                rows.validate()
+                yield shaped_as(rows, schema)
+
+
+def between(rows: pa.Table, first: int, last: int) -> pa.Table:
+    """Those with these numbers; they are in order."""
+    start, stop = np.searchsorted(rows["seq"].to_numpy(), (first, last + 1))
+    return rows.slice(int(start), int(stop - start))
 
 
 class ParquetWriter:

@@ -18,7 +18,7 @@ ways give the same answers, and tests hold them together.
 import weakref
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rostra.history.arrow import shaped_as, spelled, table_in_arrow, words_of
-from rostra.history.files import damaged, open_file, open_files
+from rostra.history.arrow import between, row_groups, spelled, table_in_arrow
+from rostra.history.files import damaged, open_files
 from rostra.history.look import Seen
 from rostra.history.runs import Key, Piece
 
@@ -130,21 +130,14 @@ def read(segment_run: SegmentRun, columns: tuple[str, ...]) -> Iterator[pa.Table
     for source in segment_run.sources:
         wanted = columns if source.among is None else tuple(dict.fromkeys((*columns, "seq")))
         for whole in _row_groups(source.path, wanted):
-            rows = whole if source.among is None else _between(whole, *source.among)
+            rows = whole if source.among is None else between(whole, *source.among)
             if rows.num_rows:
                 yield rows.select(columns)
 
 
 def _row_groups(path: str, wanted: tuple[str, ...]) -> Iterator[pa.Table]:
-    schema = _schema(wanted)
     try:
-        with open_file(path) as opened:
-            words = words_of(schema)
-            file = pq.ParquetFile(opened, read_dictionary=words, page_checksum_verification=True)
-            known = set(file.schema_arrow.names)
-            there = [name for name in wanted if name in known]
-            for group in range(file.num_row_groups):
-                yield shaped_as(file.read_row_group(group, columns=there, use_threads=False), schema)
+        yield from row_groups(path, _schema(wanted))
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, error) from None
 
@@ -201,13 +194,27 @@ class _Task:
 
 def _partitions(segment_runs: tuple[SegmentRun, ...]) -> list[list[SegmentRun]]:
     worth = 1 + sum(segment_run.weight for segment_run in segment_runs) // TASK_WEIGHT
-    partitions: list[list[SegmentRun]] = [[] for _ in range(min(TASKS, len(segment_runs), worth))]
-    weights = [0] * len(partitions)
-    for segment_run in sorted(segment_runs, key=lambda each: -each.weight):
+    heaviest_first = sorted(segment_runs, key=lambda each: -each.weight)
+    return evenly(heaviest_first, min(TASKS, len(segment_runs), worth))
+
+
+class Weighed(Protocol):
+    @property
+    def weight(self) -> int: ...
+
+
+Heavy = TypeVar("Heavy", bound=Weighed)
+
+
+def evenly(heaviest_first: Iterable[Heavy], many: int) -> list[list[Heavy]]:
+    """So many parts, none much heavier than the others."""
+    parts: list[list[Heavy]] = [[] for _ in range(many)]
+    weights = [0] * many
+    for each in heaviest_first:
         lightest = weights.index(min(weights))
-        partitions[lightest].append(segment_run)
-        weights[lightest] += segment_run.weight
-    return partitions
+        parts[lightest].append(each)
+        weights[lightest] += each.weight
+    return parts
 
 
 def _spelled(table: pa.Table) -> pa.Table:
@@ -218,11 +225,6 @@ def _spelled(table: pa.Table) -> pa.Table:
 def _schema(columns: tuple[str, ...]) -> pa.Schema:
     whole = table_in_arrow("events", {})
     return pa.schema([whole.field(name) for name in columns])
-
-
-def _between(rows: pa.Table, first: int, last: int) -> pa.Table:
-    start, stop = np.searchsorted(rows["seq"].to_numpy(), (first, last + 1))
-    return rows.slice(int(start), int(stop - start))
 
 
 def _source(piece: Piece, alone: set[str]) -> Source:

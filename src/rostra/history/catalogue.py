@@ -7,13 +7,13 @@ Of tables that is known without reading a row of them, and without Spark: ingest
 It says what the same questions over all events say, which are asked of a journal.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rostra.history.runs import Epoch, Key
-from rostra.history.tables import Tables
+from rostra.history.tables import BatchCommit, Tables
 from rostra.names import Domain, enclosing
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class Catalogue:
         return spark.createDataFrame(rows, LIVES)
 
 
-def of_tables(tables: Tables) -> Catalogue:
-    commits = tables.require()
+def of_tables(tables: Tables, commits: Sequence[BatchCommit]) -> Catalogue:
     return Catalogue(
         lambda: {group for commit in commits for group in commit.groups},
         lambda: lived_by(tables.epochs(commits[-1])),

@@ -14,8 +14,9 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from rostra.errors import RostraError
+from rostra.history.arrow import row_groups
 from rostra.history.files import LocalDirectory, parquet_files
-from rostra.history.partitions import Outputs, Written, row_groups
+from rostra.history.partitions import Outputs, Written
 from rostra.history.tables import APPENDED, BatchCommit, Tables
 from rostra.history.tasks import run
 from rostra.journal.schema import Type

@@ -1,7 +1,7 @@
 """Stays as ingest keeps them: what has ended is written once, what still lasts is handed on.
 
-Batch by batch this is done in Arrow (`intervals`); `fold` does it with Spark for everything at once, when the
-table is rebuilt. A life that ended without a row (a crash) ends its stays when it is sealed. Until then,
+Batch by batch this is done in Arrow (`intervals`), and by the question `stays` for everything at once, when
+the table is rebuilt. A life that ended without a row (a crash) ends its stays when it is sealed. Until then,
 readers are told by `all_stays` how it looks today.
 """
 
@@ -9,17 +9,11 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from rostra.history.catalogue import lived_by
-from rostra.history.questions.stays import sight
 from rostra.history.runs import Epoch, Key
 from rostra.history.schemas import STAYS
 from rostra.history.shape import shaped
@@ -41,54 +35,6 @@ ENDS = StructType(
 NOW_IN = "world STRING, seen_by STRING, epoch LONG, directory STRING"
 
 _LIFE = ["world", "seen_by", "epoch"]
-_BEGINNING = (*_LIFE, "group", "member", "life", "stamp")
-
-
-def fold(changes: DataFrame) -> DataFrame:
-    """All stays (`STAYS`) that these events tell of; those that last have no `left_at`.
-
-    Two 64-bit hashes stand for the five names of a story: numbers sort much faster than names, and two
-    stories with the same 128 bits will not be met.
-    """
-    is_join = F.col("change") == "joined"
-    changed = (
-        sight(changes)
-        .withColumn("seen_by", F.col("writer"))
-        .withColumn("joined_by", F.col("cause"))
-        .select(
-            *_story("writer"),
-            "seq",
-            "at",
-            is_join.alias("is_join"),
-            F.when(~is_join, F.col("cause")).alias("ended_by"),
-            F.when(is_join, F.struct(*_BEGINNING, "joined_by")).alias("of"),
-        )
-    )
-    story = Window.partitionBy("story", "twin").orderBy("seq")
-    intervals = (
-        changed.withColumn("next_seq", F.lead("seq").over(story))
-        .withColumn("next_at", F.lead("at").over(story))
-        .withColumn("next_is_join", F.lead("is_join").over(story))
-        .withColumn("next_by", F.lead("ended_by").over(story))
-        .where("is_join")
-    )
-    return shaped(
-        intervals,
-        STAYS,
-        **{name: f"of.{name}" for name in (*_BEGINNING, "joined_by")},
-        joined_seq="seq",
-        joined_at="at",
-        left_seq="next_seq",
-        left_at="next_at",
-        ended_by=F.when(F.col("next_is_join"), F.lit("joined again")).when(
-            F.col("next_seq").isNotNull(), F.coalesce("next_by", F.lit("left"))
-        ),
-    )
-
-
-def _story(writer: str) -> list[Column]:
-    names = ("world", writer, "epoch", "group", "member")
-    return [F.xxhash64(*names).alias("story"), F.xxhash64(F.lit("twin"), *names).alias("twin")]
 
 
 def ended(stays: DataFrame, ends: DataFrame) -> DataFrame:
@@ -103,13 +49,14 @@ def ended(stays: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def over_for_good(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:
-    """`ENDS`, of lives whose books are closed: no row can change their stays any more."""
+    """Lives whose books are closed, as `stays` wants them: no row can change their stays any more."""
     rows = [
         (*key, epoch.ended_us, "closing" if epoch.over else "unknown")
         for key, epoch in epochs.items()
         if epoch.finished
     ]
-    return spark.createDataFrame(rows, ENDS)
+    lived = "world STRING, writer STRING, epoch LONG, last_us LONG, ended_by STRING"
+    return spark.createDataFrame(rows, lived).withColumn("last_at", F.timestamp_micros("last_us"))
 
 
 def over_by_now(spark: SparkSession, epochs: Mapping[Key, Epoch]) -> DataFrame:

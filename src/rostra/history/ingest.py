@@ -46,13 +46,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rostra.errors import BadInput, RostraError, Unreachable
+from rostra.history.arrow_fast_path import FILE_WEIGHT
 from rostra.history.compact import Compaction
 from rostra.history.files import is_object, open_files, status
 from rostra.history.intervals import Ending
 from rostra.history.journals import contradicting, differ, is_within, other_rows, rows_between, segments
 from rostra.history.look import Seen, look, looking
 from rostra.history.partitions import (
-    FILE_WEIGHT,
     Partition,
     Take,
     Trouble,

@@ -36,15 +36,7 @@ def around_removal(archive: Archive, subject: str, at: datetime, seen_from: str)
         .groupBy("world")
         .agg(F.max("at").alias("at"))
     )
-    [row] = last.agg(
-        F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last")
-    ).collect()
-    if row["first"] is None:
-        return archive.events.where(F.lit(False))
-    epoch = datetime.fromtimestamp(0, UTC)
-    since = epoch + timedelta(microseconds=row["first"], seconds=-BEFORE_S)
-    until = epoch + timedelta(microseconds=row["last"] + 1, seconds=AFTER_S)
-    return narrowed(archive.events, since=since, until=until)
+    return _minutes_around(archive, last)
 
 
 def with_agreed(story: Frame, archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
@@ -52,17 +44,20 @@ def with_agreed(story: Frame, archive: Archive, subject: str, at: datetime, seen
     removed, many = few(agreed_removals(archive.table("views"), subject, at, seen_from))
     if not many:
         return story
-    [row] = removed.agg(
-        F.unix_micros(F.min("at")).alias("first"), F.unix_micros(F.max("at")).alias("last")
-    ).collect()
-    events = narrowed(
-        archive.events, since=_seconds(row["first"], -BEFORE_S), until=_seconds(row["last"], AFTER_S)
-    )
+    events = _minutes_around(archive, removed)
     return story.unionByName(why_agreed(events, removed)).distinct().orderBy("world", "at", "node", "seq")
 
 
-def _seconds(us: int, later_s: float) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=us + 1, seconds=later_s)
+def _minutes_around(archive: Archive, removed: Frame) -> Frame:
+    """All events from shortly before the first of these until shortly after the last; of none, none."""
+    first, last = (F.unix_micros(edge("at")) for edge in (F.min, F.max))
+    [row] = removed.agg(first.alias("first"), last.alias("last")).collect()
+    if row["first"] is None:
+        return archive.events.where(F.lit(False))
+    epoch = datetime.fromtimestamp(0, UTC)
+    since = epoch + timedelta(microseconds=row["first"], seconds=-BEFORE_S)
+    until = epoch + timedelta(microseconds=row["last"] + 1, seconds=AFTER_S)
+    return narrowed(archive.events, since=since, until=until)
 
 
 def few(answer: Frame) -> tuple[Frame, int]:

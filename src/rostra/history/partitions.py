@@ -11,19 +11,18 @@ Memory does not grow with a batch: rows pass in groups of some hundred thousand,
 only the stays that last.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from msgspec import Struct
 
-from rostra.history.arrow import STAYS_IN_ARROW, ParquetWriter, shaped_as, table_in_arrow, words_of
-from rostra.history.files import LocalDirectory, open_file, parquet_in
+from rostra.history.arrow import STAYS_IN_ARROW, ParquetWriter, between, row_groups, table_in_arrow
+from rostra.history.arrow_fast_path import FILE_WEIGHT, evenly
+from rostra.history.files import LocalDirectory, parquet_in
 from rostra.history.intervals import Ending, by_life, counted, end, fold, sight, stretches
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
@@ -37,9 +36,6 @@ GROUP_ROWS: Final = 200_000
 
 PARTITION_WEIGHT: Final = 250_000
 """Rows, or so, that are worth a task of their own."""
-
-FILE_WEIGHT: Final = 2_000
-"""To open a segment takes as long as so many rows of it."""
 
 PARTITIONS_PER_CORE: Final = 8
 
@@ -96,12 +92,7 @@ def shared(lives: Iterable[WriterLife], cores: int) -> list[list[WriterLife]]:
     heaviest_first = sorted(lives, key=lambda life: (-life.weight, life.key))
     weight = sum(life.weight for life in heaviest_first)
     many = max(1, min(weight // PARTITION_WEIGHT, PARTITIONS_PER_CORE * cores, len(heaviest_first)))
-    partitions: list[list[WriterLife]] = [[] for _ in range(many)]
-    weights = [0] * many
-    for life in heaviest_first:
-        lightest = weights.index(min(weights))
-        partitions[lightest].append(life)
-        weights[lightest] += life.weight
+    partitions = evenly(heaviest_first, many)
     return [sorted(partition, key=lambda life: life.key) for partition in partitions if partition]
 
 
@@ -245,7 +236,7 @@ def read(take: Take, key: Key, place: LocalDirectory, schema: pa.Schema) -> Iter
     for path in parquet_in(place, take.source) if held else [take.source]:
         for rows in _of_source(take.source, path, schema):
             of_life = rows.filter(_of_life(rows, key)) if held else rows
-            chosen = _between(of_life, take.first, take.last)
+            chosen = between(of_life, take.first, take.last)
             many += chosen.num_rows
             if chosen.num_rows:
                 yield chosen
@@ -253,22 +244,6 @@ def read(take: Take, key: Key, place: LocalDirectory, schema: pa.Schema) -> Iter
         raise UnreadableSegment(
             take.source, f"damaged: it has {many} of the {take.rows} rows that it had before"
         )
-
-
-def row_groups(
-    path: str, schema: pa.Schema, wanted: Callable[[Any], bool] = lambda group: True
-) -> Iterator[pa.Table]:
-    """A file, bit by bit, with these columns. Words are not spelled out."""
-    with open_file(path) as opened:
-        footer = pq.read_metadata(opened)
-        there = {footer.schema.column(nth).path for nth in range(footer.num_columns)}
-        words = [name for name in words_of(schema) if name in there]
-        file = pq.ParquetFile(opened, metadata=footer, read_dictionary=words, page_checksum_verification=True)
-        for group in range(file.num_row_groups):
-            if wanted(file.metadata.row_group(group)):
-                rows = file.read_row_group(group, use_threads=False)
-                rows.validate()
-                yield shaped_as(rows, schema)
 
 
 def may_have(group: Any, column: str, values: Iterable[str]) -> bool:
@@ -285,12 +260,6 @@ def _of_source(source: str, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
         yield from row_groups(path, schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UnreadableSegment(source, f"damaged: {' '.join(str(error).split())[:200]}") from error
-
-
-def _between(rows: pa.Table, first: int, last: int) -> pa.Table:
-    seq = rows["seq"].to_numpy()
-    start, stop = np.searchsorted(seq, (first, last + 1))
-    return rows.slice(int(start), int(stop - start))
 
 
 def _of_life(rows: pa.Table, key: Key) -> Any:

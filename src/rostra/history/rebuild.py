@@ -23,8 +23,9 @@ from pyspark.sql import functions as F
 from rostra.errors import BadInput, RostraError
 from rostra.history.arrow import shaped_as
 from rostra.history.files import LocalDirectory
-from rostra.history.fold import ended, fold, over_for_good
+from rostra.history.fold import over_for_good
 from rostra.history.partitions import Outputs, Written
+from rostra.history.questions.stays import stays
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
 from rostra.history.session import fit
@@ -74,7 +75,7 @@ def _stays(
     spark: SparkSession, tables: Tables, events: DataFrame, before: BatchCommit, directory: str
 ) -> BatchCommit:
     epochs = tables.epochs(before)
-    every = ended(fold(events), over_for_good(spark, epochs)).persist()
+    every = stays(events, over_for_good(spark, epochs)).persist()
     try:
         gone = _save(tables, every.where(F.col("left_at").isNotNull()), "stays", directory)
         lasting = every.where(F.col("left_at").isNull()).sortWithinPartitions("world", "seen_by", "epoch")

@@ -6,7 +6,7 @@ Every plot is of numbers that Spark has already made small; nothing here grows w
 UTC.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
@@ -35,8 +35,6 @@ COLUMNS: Final = 120
 GROUPS: Final = 8
 BARS: Final = 12
 
-Say = Callable[[str], None]
-
 
 class Span(Struct, frozen=True):
     """What a report is about: a time, cut into stretches."""
@@ -63,21 +61,15 @@ class Span(Struct, frozen=True):
         }
 
 
-def report(
-    events: DataFrame,
-    left_out: Iterable[str] = (),
-    contradicted: Iterable[Key] = (),
-    say: Say = lambda doing: None,
-) -> str:
-    """The page. What is left out or contradicted: see `Evidence`; `say` is told what is being looked at."""
-    say("how long it lasted")
+def report(events: DataFrame, left_out: Iterable[str] = (), contradicted: Iterable[Key] = ()) -> str:
+    """The page. What is left out or contradicted: see `Evidence`."""
     span = _span(events)
     if span is None:
         return _page(
             "An empty history", [("Nothing", "", plots.nothing("There are no rows in this history."))]
         )
     with Evidence(events, left_out, contradicted) as evidence:
-        sections = list(_sections(evidence, span, say))
+        sections = list(_sections(evidence, span))
     when = " to ".join(
         datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)
     )
@@ -87,7 +79,7 @@ def report(
     return _page(f"{worlds}: {when} UTC", sections, f"{span.rows:,} rows. Clocks of hosts may differ.")
 
 
-def _sections(evidence: Evidence, span: Span, say: Say) -> Iterator[tuple[str, str, str]]:
+def _sections(evidence: Evidence, span: Span) -> Iterator[tuple[str, str, str]]:
     for title, about, draw in (
         ("Promises", "Judged on Spark over every row; the number is how many things were judged.", _promises),
         ("Size of groups", "True members, counted at home.", _sizes),
@@ -103,7 +95,6 @@ def _sections(evidence: Evidence, span: Span, say: Say) -> Iterator[tuple[str, s
         ("Flaps", "The least stable members, links and domains.", _flaps),
         ("Traffic", "Messages sent, by level; marks are what the hierarchy had to send.", _traffic),
     ):
-        say(title.lower())
         yield title, about, draw(evidence, span)
 
 

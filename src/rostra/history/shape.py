@@ -33,12 +33,6 @@ def day_begins(day: Column) -> Column:
     return F.timestamp_micros(day.cast("long") * F.lit(DAY_US))
 
 
-def in_utc(at: Column) -> Column:
-    """A time as text, to the second, whatever the session's zone is."""
-    since_1970 = F.timestamp_add("SECOND", F.unix_seconds(at), F.lit("1970-01-01").cast("timestamp_ntz"))
-    return F.concat(since_1970.cast("string"), F.lit(" UTC"))
-
-
 def every(stretch_s: float, at: Column) -> Column:
     """The beginning of the stretch of so many seconds that a time falls into; stretches count from 1970."""
     width = width_us(stretch_s)

@@ -62,12 +62,11 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
-from rostra.history.arrow import in_arrow, spelled
+from rostra.history.arrow import in_arrow, row_groups, spelled
 from rostra.history.arrow_fast_path import FILE_WEIGHT
 from rostra.history.files import LocalDirectory, damaged, open_file, parquet_in
 from rostra.history.journals import THREADS, Survey, chosen, segments, survey
 from rostra.history.look import ARROW, KNOWN
-from rostra.history.partitions import row_groups
 from rostra.history.runs import Epoch, IngestPlan, Key, Piece, RowRun, plan
 from rostra.history.schemas import NEW_NAMES, renamed
 from rostra.history.session import check_workers, fit

@@ -119,7 +119,7 @@ def audit(
     with archive_at(Where(tables, journal, master, remote)) as archive:
         with progress(archive.spark, "looking at the history"):
             suit(archive.spark, archive.events)
-        with Evidence(archive.events, archive.left_out, archive.contradicted) as evidence:
+        with Evidence(archive.events, archive.left_out, archive.contradicted, archive.made) as evidence:
             for name in chosen:
                 found += _judge(archive, evidence, name, bound, first, lines, journal)
             unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []

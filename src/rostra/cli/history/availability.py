@@ -6,15 +6,16 @@ import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, events_of
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import From, Until
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="nothing of that kind was there")
 def availability(
     what: Annotated[
         str | None, typer.Option("--what", metavar="KIND", help="Only: endpoint, host, domain or link.")
@@ -24,13 +25,7 @@ def availability(
     ] = 1.0,
     since: From = None,
     until: Until = None,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Availability of endpoints, hosts, domain servers and links, the worst first.
 
     Examples:
@@ -51,6 +46,4 @@ def availability(
             found = found.where(f"share < {below}")
         return found.orderBy("world", "share", "what", "name", "seen_by")
 
-    return answer(
-        question, Where(tables, journal, master, remote), output, to, nobody="nothing of that kind was there"
-    )
+    return question

@@ -1,9 +1,10 @@
 """What the commands of `rostra history` share: where history is, where Spark runs, how answers look.
 
-def churn(tables: TablesDir = None, journal: JournalDir = None, ..., output: Format = Output.TABLE) -> int:
+@asks(nobody="nothing came or went")
+def churn(group: Group = None) -> Question:
     from rostra.history.questions.churn import churn as ask
 
-    return answer(lambda archive: ask(archive.stays), Where(tables, journal, master, remote), output, to)
+    return lambda archive: ask(events_of(archive, group))
 """
 
 import os
@@ -11,6 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from enum import StrEnum
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
@@ -216,6 +219,32 @@ def answer(
         remark(nobody() if callable(nobody) else nobody)
         return EXIT_FAILED
     return EXIT_OK
+
+
+def asks(nobody: str) -> Callable[[Callable[..., "Question"]], Callable[..., int]]:
+    """A command for a question: its options make the question, and these say where it is asked and how the
+    answer looks. `nobody` is said of an empty one."""
+
+    def command(made: Callable[..., "Question"]) -> Callable[..., int]:
+        def ask(
+            tables: TablesDir = None,
+            journal: JournalDir = None,
+            master: Master = None,
+            remote: Remote = None,
+            output: Format = Output.TABLE,
+            to: To = None,
+            **options: Any,
+        ) -> int:
+            return answer(made(**options), Where(tables, journal, master, remote), output, to, nobody=nobody)
+
+        *common, _ = signature(ask).parameters.values()
+        asked = wraps(made)(ask)
+        asked.__dict__["__signature__"] = Signature([*signature(made).parameters.values(), *common])
+        hints = {each.name: each.annotation for each in common}
+        asked.__annotations__ = {**made.__annotations__, **hints, "return": int}
+        return asked
+
+    return command
 
 
 LEFT_OUT_SHOWN: Final = 5

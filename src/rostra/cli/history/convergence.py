@@ -4,25 +4,16 @@ from typing import TYPE_CHECKING
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, Group, events_of
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import From, Until
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
-def convergence(
-    group: Group = None,
-    since: From = None,
-    until: Until = None,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+@asks(nobody="nobody was told of any change")
+def convergence(group: Group = None, since: From = None, until: Until = None) -> "Question":
     """Convergence: how long after a join or leave the last observer knew, by distance.
 
     Distances: the same host, the same cluster, the same region, anywhere in the world; and everybody. Each
@@ -41,6 +32,4 @@ def convergence(
         remark(CLOCKS)
         return ask(events_of(archive, group, since, until)).orderBy("world", "change", "p50_s")
 
-    return answer(
-        question, Where(tables, journal, master, remote), output, to, nobody="nobody was told of any change"
-    )
+    return question

@@ -6,13 +6,14 @@ import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, events_of, the_place
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="they agreed whenever both followed the group")
 def disagreement(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="chess, or chess@eu if there are several.")],
     here: Annotated[str, typer.Argument(metavar="PLACE", help="A domain or a host.")],
@@ -20,13 +21,7 @@ def disagreement(
     longer_than: Annotated[
         float, typer.Option("--longer-than", metavar="SECONDS", min=0, help="Only longer ones.")
     ] = 0.0,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Disagreement: when, and for how long, two places saw different members of a group.
 
     A place sees a member while any of its hosts does. They are compared while both follow the group.
@@ -47,10 +42,4 @@ def disagreement(
             found = found.where(f"seconds is null or seconds > {longer_than}")
         return found.orderBy("world", "from_at")
 
-    return answer(
-        question,
-        Where(tables, journal, master, remote),
-        output,
-        to,
-        nobody="they agreed whenever both followed the group",
-    )
+    return question

@@ -6,15 +6,16 @@ import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, events_of
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import From, Until
 from rostra.errors import BadInput
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="nothing was unstable")
 def flaps(
     what: Annotated[
         str | None, typer.Option("--what", metavar="KIND", help="Only: member, link or domain.")
@@ -22,13 +23,7 @@ def flaps(
     first: Annotated[int, typer.Option("--first", "-n", metavar="N", min=1, help="Only so many.")] = 20,
     since: From = None,
     until: Until = None,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Flaps: who came and went most often, which links were given up or overdue, which domains were lost.
 
     Examples:
@@ -48,4 +43,4 @@ def flaps(
         order = ["times", "suspected", "world", "what", "name", "seen_by"]
         return found.orderBy(order, ascending=[False, False, True, True, True, True]).limit(first)
 
-    return answer(question, Where(tables, journal, master, remote), output, to, nobody="nothing was unstable")
+    return question

@@ -6,13 +6,14 @@ import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, Group, members_of, the_group, the_place
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="no group ever had a member")
 def size(
     group: Group = None,
     every: Annotated[
@@ -27,13 +28,7 @@ def size(
             "--seen-from", "-s", metavar="PLACE", help="As each host in a place saw it; else at home."
         ),
     ] = None,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Size of groups over time: counted at home, or as each host of a place saw it.
 
     Examples:
@@ -56,6 +51,4 @@ def size(
         remark(CLOCKS)
         return sizes.orderBy("world", "group", "seen_by", "at")
 
-    return answer(
-        question, Where(tables, journal, master, remote), output, to, nobody="no group ever had a member"
-    )
+    return question

@@ -5,27 +5,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rostra.cli.history.asking import Group, members_of, the_time
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import At
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="nobody was in any group then")
 def spread(
     group: Group = None,
     at: At = None,
     level: Annotated[
         int | None, typer.Option("--level", min=0, help="Only domains so deep: 0 is the world, 1 a region.")
     ] = None,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Spread of members over the world at a time: how many in each region, site, cluster and host.
 
     Examples:
@@ -41,6 +36,4 @@ def spread(
         found = ask(members_of(archive, group), the_time(archive, at))
         return having(found, depth=level).orderBy("world", "group", "depth", "domain")
 
-    return answer(
-        question, Where(tables, journal, master, remote), output, to, nobody="nobody was in any group then"
-    )
+    return question

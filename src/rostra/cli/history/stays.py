@@ -6,14 +6,15 @@ import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, Group, SeenFrom, members_of, the_group, the_place
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.names import parse_subject
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="no such stay; leave out an option to see more")
 def stays(
     group: Group = None,
     member: Annotated[
@@ -24,13 +25,7 @@ def stays(
     home: Annotated[
         bool, typer.Option("--home", help="The truth: what each member's own agent accepted.")
     ] = False,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Stays: one row for each unbroken stay of a member in a group, as each host saw it.
 
     A stay that lasts has no end. One that ended unknown was seen by a host whose journal ends there: what it
@@ -56,10 +51,4 @@ def stays(
         remark(CLOCKS)
         return found.orderBy("world", "group", "member", "joined_at", "seen_by")
 
-    return answer(
-        question,
-        Where(tables, journal, master, remote),
-        output,
-        to,
-        nobody="no such stay; leave out an option to see more",
-    )
+    return question

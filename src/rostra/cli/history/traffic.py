@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rostra.cli.history.asking import events_of
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import From, Until
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="no message was counted: traffic is written with heartbeats")
 def traffic(
     since: From = None,
     until: Until = None,
@@ -22,13 +23,7 @@ def traffic(
             "--one-in", metavar="N", min=1, help="Look at one in so many changes for what was needed."
         ),
     ] = 1,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Traffic per level and kind of message, and what the hierarchy had to send for the same changes.
 
     A change needs one message to each server on the way from its home to everybody who was told. The ratio
@@ -45,10 +40,4 @@ def traffic(
 
         return ask(events_of(archive, None, since, until), one_in).orderBy("world", "message", "link_level")
 
-    return answer(
-        question,
-        Where(tables, journal, master, remote),
-        output,
-        to,
-        nobody="no message was counted: traffic is written with heartbeats",
-    )
+    return question

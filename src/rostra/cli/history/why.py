@@ -6,15 +6,16 @@ import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, SeenFrom, the_place, the_time
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import At
 from rostra.names import parse_subject
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks(nobody="nobody there had lost sight of it by then")
 def why(
     subject: Annotated[
         str,
@@ -24,13 +25,7 @@ def why(
     ],
     at: At = None,
     seen_from: SeenFrom = "world",
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "Question":
     """Why somebody was gone: the last removal by then, who gave up whom, the evidence, and who knew when.
 
     The words are those of rostra why, which asks nodes that are there now.
@@ -51,10 +46,4 @@ def why(
         story = ask(around_removal(archive, about, then, place), about, then, place)
         return with_agreed(story, archive, about, then, place)
 
-    return answer(
-        question,
-        Where(tables, journal, master, remote),
-        output,
-        to,
-        nobody="nobody there had lost sight of it by then",
-    )
+    return question

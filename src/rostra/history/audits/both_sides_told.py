@@ -33,13 +33,8 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stays of members that could not be reached: overlapping faults count as one."""
     broken = evidence.at_fault
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
-    intervals = (
-        evidence.stays.join(F.broadcast(evidence.times), "world")
-        .withColumn("from_at", F.col("joined_at"))
-        .withColumn("end", F.coalesce("left_at", "newest"))
-    )
     pieces = (
-        in_the_way(intervals, broken)
+        in_the_way(evidence.seen, broken)
         .where((F.col("place") != F.col("seen_by")) & (F.col("fault_from") < F.col("end")))
         .where(F.col("fault_until") > F.col("from_at"))
         .select(
@@ -92,24 +87,17 @@ def _twice(evidence: Evidence) -> DataFrame:
     """An observer was told of one neighbour's failure more often than the accuser ever gave it up. Of an
     accuser whose journal is not here, or has holes, nothing is known; and in groups that speak both the
     servers and the stream tell of it."""
-    events, marks = evidence.events, evidence.marks
     pair = ("world", "accuser", "accused")
-    silent = events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
-    told = silent.where(F.col("kind").isin("without", "only") & (F.col("nth") == 0)).select(
+    cuts = evidence.of("without", "only").where(F.col("nth") == 0)
+    silent = cuts.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
+    told = silent.select(
         *pair, "writer", "epoch", "seq", "at", "group", "domain", F.explode("observers").alias("observer")
     )
     times = Window.partitionBy(*pair, "writer", "epoch", "group", "domain", "observer").orderBy("seq")
     numbered = told.withColumn("time", F.row_number().over(times))
-    downs = (
-        marks.where(F.col("kind") == "link-down")
-        .groupBy("world", F.col("writer").alias("accuser"), F.col("peer").alias("accused"))
-        .agg(F.count(F.lit(1)).alias("downs"))
-    )
-    writers = (
-        marks.where(F.col("kind") == "started").select("world", F.col("writer").alias("accuser")).distinct()
-    )
+    downs = evidence.downs.groupBy(*pair).agg(F.count(F.lit(1)).alias("downs"))
     told_again = (
-        numbered.join(F.broadcast(writers), ["world", "accuser"], "left_semi")
+        numbered.join(F.broadcast(evidence.accusers), ["world", "accuser"], "left_semi")
         .join(F.broadcast(downs), list(pair), "left")
         .where(F.col("time") > F.coalesce("downs", F.lit(0)))
     )
@@ -121,9 +109,8 @@ def _twice(evidence: Evidence) -> DataFrame:
 def _alone(evidence: Evidence) -> DataFrame:
     """Leaves that home knows nothing of, told while the way to it was broken. In a group that speaks nobody
     is told which membership ended (there is no stamp), so that none can be looked for at home."""
-    events = evidence.events
     change = ["world", "group", "member", "life", "stamp"]
-    left = events.where((F.col("kind") == "left") & F.col("news") & F.col("stamp").isNotNull())
+    left = evidence.of("left").where(F.col("news") & F.col("stamp").isNotNull())
     broken = evidence.at_fault
     there = host_of(F.col("member"))
     behind = (
@@ -136,7 +123,7 @@ def _alone(evidence: Evidence) -> DataFrame:
         .where((F.col("fault_from") < F.col("at")) & (F.col("fault_until") >= F.col("at")))
         .dropDuplicates(["world", "writer", "epoch", "seq"])
     )
-    home = events.where(F.col("kind") == "member-left").select(*change)
+    home = evidence.of("member-left").select(*change)
     unknown = (
         behind.withColumn("home", there)
         .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")

@@ -11,7 +11,6 @@ was set while its node ran, a handshake took minutes) nothing that rests on this
 A simulator writes everything by one clock.
 """
 
-from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import median_low
@@ -25,6 +24,9 @@ from rostra.history.runs import Key
 
 OFF_S: Final = 10.0
 """Every promise with a bound bears so much: the shortest bound is three times as long."""
+
+MEETINGS: Final = 20
+"""So many of two lives are compared: the first ones."""
 
 
 class Clocks(Struct, frozen=True):
@@ -66,16 +68,18 @@ def _off(marks: DataFrame) -> dict[Key, int]:
     met = (
         marks.where((F.col("kind") == "link-up") & F.col("life").isNotNull())
         .groupBy("world", "writer", "epoch", "peer", "life")
-        .agg(F.sort_array(F.collect_list(F.unix_micros("at"))).alias("times"))
+        .agg(F.slice(F.sort_array(F.collect_list(F.unix_micros("at"))), 1, MEETINGS).alias("times"))
     )
     times = {
         (Key(world, writer, epoch), Key(world, peer, life)): times
         for world, writer, epoch, peer, life, times in met.collect()
     }
+    started = marks.where(F.col("kind") == "started").select(*Key._fields)
+    begun = {Key(*row) for row in started.collect()}
     near: dict[Key, dict[Key, int]] = defaultdict(dict)
     for (here, there), ours in times.items():
         if (there, here) in times:
-            near[here][there] = _apart(ours, times[there, here])
+            near[here][there] = _apart(ours, times[there, here], {here, there} <= begun)
     off: dict[Key, int] = {}
     for component in _components(near):
         middle = median_low(component.values())
@@ -83,12 +87,20 @@ def _off(marks: DataFrame) -> dict[Key, int]:
     return off
 
 
-def _apart(ours: list[int], theirs: list[int]) -> int:
-    """How far their clock is ahead of ours. Of several meetings, by the two times that are closest: what is
-    called off is off whichever of them belong together."""
-    return min(
-        (their - our for our in ours for their in theirs[max(0, bisect(theirs, our) - 1) :][:2]), key=abs
-    )
+def _apart(ours: list[int], theirs: list[int], from_the_start: bool) -> int:
+    """How far their clock is ahead of ours: so that most meetings of the one are meetings of the other, too.
+
+    Where several are as good (an end may have lost its tail, and the later meetings with it) the first of the
+    one is the first of the other, if both journals have their beginning; else the clocks are called as little
+    off as can be.
+    """
+    first = theirs[0] - ours[0]
+
+    def fits(apart: int) -> tuple[int, bool, int]:
+        both = sum(any(abs(our + apart - their) <= OFF_S * 1e6 for their in theirs) for our in ours)
+        return both, from_the_start and apart == first, -abs(apart)
+
+    return max({their - our for our in ours for their in theirs}, key=fits)
 
 
 def _components(near: Mapping[Key, Mapping[Key, int]]) -> Iterable[dict[Key, int]]:

@@ -33,7 +33,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     times = evidence.times
     found = sights(evidence)
     looking = evidence.once(found.looking)
-    home = memberships(evidence.events, evidence.lived).join(
+    home = memberships(evidence.of("member-joined", "member-left"), evidence.lived).join(
         F.broadcast(agreed_groups(evidence)), ["world", "group"], "left_semi"
     )
     calm = working(evidence, bound_s)
@@ -51,6 +51,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, there),
+        reached=F.col("since"),
     )
     text = F.concat(
         F.col("seen_by"),

@@ -40,6 +40,7 @@ from rostra.history.audits.truth import (
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships, stays
 from rostra.history.runs import Key
+from rostra.history.schemas import KINDS_OF
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
 
@@ -49,13 +50,19 @@ class Evidence:
 
     `left_out` are files of the journal that could not be read: of their writers, rows are missing.
     `contradicted` are lives of which two files have different rows under the same numbers: which of them are
-    the writer's own is not known.
+    the writer's own is not known. `table` gives tables that were made of all these events: what one of them
+    has is read there.
     """
 
     def __init__(
-        self, events: DataFrame, left_out: Iterable[str] = (), contradicted: Iterable[Key] = ()
+        self,
+        events: DataFrame,
+        left_out: Iterable[str] = (),
+        contradicted: Iterable[Key] = (),
+        table: Callable[[str], DataFrame] | None = None,
     ) -> None:
         self._given = events
+        self._table = table
         self._left_out = tuple(left_out)
         self._contradicted = sorted(set(contradicted))
         self._calm: dict[float, DataFrame] = {}
@@ -88,6 +95,15 @@ class Evidence:
     def events(self) -> DataFrame:
         """As they were given, but for clocks that are off."""
         return corrected(self._read, self.clocks.ahead_us)
+
+    def of(self, *kinds: str) -> DataFrame:
+        """Events of these kinds, in the columns that mean something for them."""
+        made = next((name for name, those in KINDS_OF.items() if {*kinds} <= {*those}), None)
+        if made is None or self._table is None:
+            rows = self.events
+        else:
+            rows = corrected(self._table(made), self.clocks.ahead_us)
+        return rows.where(F.col("kind").isin(*kinds))
 
     @cached_property
     def marks(self) -> DataFrame:
@@ -181,7 +197,7 @@ class Evidence:
     def speaking(self) -> DataFrame:
         """Groups that speak: world, group. Their members are told of without stamps, and twice: by the
         servers and among what is said. So what was told of them cannot be matched with what happened."""
-        told = self.events.where(F.col("kind").isin("absolute", "joined") & (F.col("change") == "joined"))
+        told = self.of("absolute", "joined").where(F.col("change") == "joined")
         return self.keep(told.where(F.col("stamp").isNull()).select("world", "group").distinct())
 
     def calm(self, bound_s: float) -> DataFrame:
@@ -198,14 +214,38 @@ class Evidence:
         return self.keep(agents.select("world", F.col("writer").alias("home")).distinct())
 
     @cached_property
+    def accusers(self) -> DataFrame:
+        """Writers whose journals are here, from a beginning on: world, accuser."""
+        begun = self.marks.where(F.col("kind") == "started")
+        return self.keep(begun.select("world", F.col("writer").alias("accuser")).distinct())
+
+    @cached_property
+    def downs(self) -> DataFrame:
+        """Who gave up whom, and when: world, accuser, accused, down_at."""
+        down = self.marks.where(F.col("kind") == "link-down")
+        names = (F.col("writer").alias("accuser"), F.col("peer").alias("accused"))
+        return self.keep(down.select("world", *names, F.col("at").alias("down_at")))
+
+    @cached_property
     def stays(self) -> DataFrame:
-        """Who saw whom."""
-        return self.once(stays(self.events, self.lived))
+        """Who saw whom. The table knows of no clock that is off, and of no crash that somebody witnessed."""
+        witnessed = bool(self.lived.where(F.col("ended_by") == "crash").head(1))
+        if self._table is None or self.clocks.ahead_us or witnessed:
+            return self.once(stays(self.events, self.lived))
+        return self.once(self._table("stays"))
+
+    @cached_property
+    def seen(self) -> DataFrame:
+        """The same as intervals, from_at to end: what lasts, to the end of the journals."""
+        ended = self.stays.join(F.broadcast(self.times), "world")
+        return ended.withColumn("from_at", F.col("joined_at")).withColumn(
+            "end", F.coalesce("left_at", "newest")
+        )
 
     @cached_property
     def lies(self) -> DataFrame:
         """Where sight and membership at home differ."""
-        home = self.once(memberships(self.events, self.lived))
+        home = self.once(memberships(self.of("member-joined", "member-left"), self.lived))
         return self.once(lies(self.stays, home, self.informed))
 
     def lasting(self, bound_s: float) -> DataFrame:
@@ -242,8 +282,8 @@ class Evidence:
 
     @cached_property
     def _read(self) -> DataFrame:
-        """As they were given; a few are read once, if they are not kept already."""
-        if self._rows > SMALL_ROWS:
+        """As they were given; a few are read once, if they are not kept already and there are no tables."""
+        if self._rows > SMALL_ROWS or self._table is not None:
             return self._given
         given = self._given.coalesce(1) if self._rows <= TINY_ROWS else self._given.select("*")
         return given if self._given.is_cached else self._held(given.persist())

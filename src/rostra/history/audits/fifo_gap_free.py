@@ -23,9 +23,7 @@ THE_RECEIVER_LEFT: Final = "the receiver left"
 
 def fifo_gap_free(evidence: Evidence) -> DataFrame:
     """Every run that a receiver was handed (`FINDINGS`)."""
-    runs = evidence.events.where(
-        F.col("kind").isin("delivered", "stream-started", "stream-gap", "stream-ended")
-    ).select(
+    runs = evidence.of("delivered", "stream-started", "stream-gap", "stream-ended").select(
         F.xxhash64("world", "writer", "epoch", "group", "member").alias("key"),
         "world",
         "writer",

@@ -59,7 +59,7 @@ CLOCKS_US: Final = 60_000_000
 
 OPEN_END: Final = "open end"
 HOLE, CLOCK, CONTRADICTION = "hole", "clock", "contradiction"
-LOST_IN_LIFE: Final = (HOLE, CONTRADICTION)
+UNKNOWN_IN_LIFE: Final = (HOLE, CLOCK, CONTRADICTION)
 
 LONG_AGO: Final = "1970-01-01"
 FOR_EVER: Final = "9999-12-31"
@@ -185,6 +185,7 @@ def undoubted(
     since: Column | None = None,
     wrong: Column | None = None,
     through: Column | None = None,
+    reached: Column | None = None,
 ) -> DataFrame:
     """Whether each of these is `broken`: true, or null if a missing row can explain it, because it rests on
     one of these `writers` (a list) after that was doubted. What only an open end explains is left out: it is
@@ -196,8 +197,11 @@ def undoubted(
     more once the writer has begun a new life; what is missing in the middle of a life may explain anything
     after it.
 
-    With `through`, it also rests on what worked on the way between two hosts (`way`): rows that a server did
-    not keep may say otherwise. That it crashed, and has lost its tail, is known to all around it.
+    With `through`, it also rests on what failed on the way between two hosts (`way`): rows that are missing
+    in a server's life may say otherwise. What its neighbours report is true though its own tail is lost.
+
+    With `reached`, a time, it rests on that way having worked since then: what broke it may be in the tail
+    that a server lost, unless the server was back, and wrote, by that time.
     """
     looks = F.lit(True) if wrong is None else wrong
     if doubted is None:
@@ -206,12 +210,14 @@ def undoubted(
 
     def explains(doubt: Column) -> Column:
         rests = F.array_contains(writers, doubt["writer"])
+        on_the_way = F.array_contains("through", doubt["writer"])
         if through is not None:
-            rests |= doubt["what"].isin(*LOST_IN_LIFE) & F.array_contains("through", doubt["writer"])
-        applies = rests & (doubt["from_at"] < F.coalesce(until, ever))
-        if since is None:
-            return applies
-        return applies & (F.unix_micros(doubt["until_at"]) > F.unix_micros(since) - CLOCKS_US)
+            rests |= on_the_way & doubt["what"].isin(*UNKNOWN_IN_LIFE)
+        if since is not None:
+            rests &= F.unix_micros(doubt["until_at"]) > F.unix_micros(since) - CLOCKS_US
+        if reached is not None:
+            rests |= on_the_way & F.coalesce(doubt["until_at"] > reached, F.lit(False))
+        return rests & (doubt["from_at"] < F.coalesce(until, ever))
 
     none = F.array().cast(DOUBTS_OF_WORLD)
     explaining = F.coalesce(F.when(looks, F.filter("doubts_of_world", explains)), none)

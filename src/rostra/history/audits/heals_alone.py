@@ -41,6 +41,7 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, there),
+        reached=F.col("since"),
     )
     # Told when it was seen again: the disturbance before that was the last.
     mended = (

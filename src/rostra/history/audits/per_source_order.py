@@ -22,7 +22,10 @@ from rostra.history.shape import shaped
 
 def per_source_order(evidence: Evidence) -> DataFrame:
     """Every comparison of two stamps, and every report about a neighbour that repeats itself (`FINDINGS`)."""
-    return told_in_order(evidence.events).unionByName(links_alternate(evidence))
+    events = evidence.events
+    straight = origin_of(events, by_life=True) is not None
+    told = events if straight else evidence.of("absolute", "joined", "left")
+    return told_in_order(told).unionByName(links_alternate(evidence))
 
 
 def told_in_order(events: DataFrame) -> DataFrame:
@@ -90,7 +93,7 @@ def told_in_order(events: DataFrame) -> DataFrame:
 def links_alternate(evidence: Evidence) -> DataFrame:
     """Reports that say what the one before said; those that alternate are no finding, they are expected."""
     story = Window.partitionBy("world", "writer", "epoch", "peer").orderBy("seq")
-    reports = evidence.events.where(F.col("kind").isin("link-up", "link-down")).withColumn(
+    reports = evidence.marks.where(F.col("kind").isin("link-up", "link-down")).withColumn(
         "before", F.coalesce(F.lag("kind").over(story), F.lit("link-down"))
     )
     return shaped(

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.places import host_of, way
 from rostra.history.shape import shaped
 
 BOUND_S: Final = 0.2
@@ -28,11 +29,11 @@ AFTERMATH_S: Final = 10.0
 
 def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every delivery of a stream that flowed while others joined or left (`FINDINGS`)."""
-    events, kind = evidence.events, F.col("kind")
+    kind = F.col("kind")
     stream = ("world", "writer", "epoch", "group", "member")
     story = Window.partitionBy(*stream).orderBy("seq")
     flowing = (
-        events.where(kind.isin("delivered", "recovered", "stream-started"))
+        evidence.of("delivered", "recovered", "stream-started")
         .select(*stream, "seq", "at", "kind", "latency_us", "observers", "first")
         .withColumn("repaired", F.last(F.when(kind == "recovered", F.col("seq")), True).over(story))
         .where(kind != "recovered")
@@ -40,7 +41,7 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .withColumn("before", F.lag("seq").over(story))
         .where((kind == "delivered") & F.col("latency_us").isNotNull() & F.col("since").isNotNull())
     )
-    changes = events.where(kind.isin("member-joined", "member-left")).select(
+    changes = evidence.of("member-joined", "member-left").select(
         "world", "group", "at", F.col("member").alias("who"), F.lit(None).alias("row")
     )
     # The last change before each delivery, in one pass over both: nothing is compared pair by pair.
@@ -75,6 +76,8 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         evidence.doubted,
         F.array("writer"),
         F.col("at"),
+        through=way(F.col("writer"), host_of(F.col("member"))),
+        reached=F.col("since"),
     )
     text = F.format_string(
         "%s waited %d ms longer than usual for messages of %s in %s while %s came or went, and none was lost",

@@ -52,6 +52,7 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, there),
+        reached=F.when(is_missing, F.col("since")),
     )
     said = F.concat(
         F.col("seen_by"),
@@ -84,7 +85,6 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
     """Members that are seen though the way to them is broken. Of a fault that lasts over several calms the
     first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
-    times = evidence.times
     hot = calm.select(
         "world",
         "settled",
@@ -103,13 +103,9 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
         .select("world", "place", F.col("moment").alias("fault_from"), F.col("moment").alias("fault_until"))
         .distinct()
     )
-    seen = evidence.stays.join(F.broadcast(times), "world")
-    intervals = seen.withColumn("from_at", F.col("joined_at")).withColumn(
-        "end", F.coalesce("left_at", "newest")
-    )
     idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
     return (
-        in_the_way(intervals, asked)
+        in_the_way(evidence.seen, asked)
         .withColumnRenamed("fault_from", "moment")
         .where(F.col("from_at") < F.col("moment"))
         .join(F.broadcast(idle), ["world", "moment", "seen_by"], "left_anti")
@@ -122,6 +118,7 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
             "from_at",
             F.col("left_at").alias("until_at"),
             "moment",
+            F.col("moment").alias("since"),
         )
         .distinct()
     )

@@ -239,21 +239,34 @@ def _done(events: DataFrame) -> DataFrame:
 
 
 def _reported(events: DataFrame, lived: DataFrame) -> DataFrame:
-    """A link is down from `link-down` to the next `link-up` of the same end; a server, between two lives."""
+    """A link is down from `link-down` to the next `link-up` of the same end; a server, from its `closing`, or
+    a crash that somebody witnessed, to its next life.
+
+    Rows that merely cease say neither that their writer is gone nor that its links stay down: it may have
+    gone on, and its files not be here. Its neighbours say what became of their links to it.
+    """
+    life = ("world", "writer", "epoch")
+    ceased = F.when(F.coalesce(F.col("ended_by") == "unknown", F.lit(True)), F.col("last_at"))
     story = Window.partitionBy("world", "writer", "peer").orderBy("epoch", "seq")
-    turns = events.where(F.col("kind").isin("link-up", "link-down")).withColumn(
-        "until_at", F.lead("at").over(story)
+    turns = (
+        events.where(F.col("kind").isin("link-up", "link-down"))
+        .withColumn("next_at", F.lead("at").over(story))
+        .withColumn("next_epoch", F.lead("epoch").over(story))
+        .where(F.col("kind") == "link-down")
+        .join(F.broadcast(lived.select(*life, ceased.alias("ceased_at"))), list(life), "left")
     )
+    own = F.col("next_epoch") == F.col("epoch")
     links = shaped(
-        turns.where(F.col("kind") == "link-down"),
+        turns,
         FAULTS,
         place=place_of(F.lit(None).cast("string"), F.col("writer"), F.col("peer")),
         from_at="at",
+        until_at=F.when(own, F.col("next_at")).otherwise(F.coalesce("ceased_at", "next_at")),
     )
     next_life = Window.partitionBy("world", "writer").orderBy("epoch")
     gaps = shaped(
         lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
-            F.col("ended_by").isNotNull() & F.col("role").isin("agent", "server")
+            F.col("ended_by").isin("closing", "crash") & F.col("role").isin("agent", "server")
         ),
         FAULTS,
         place="writer",
@@ -333,8 +346,8 @@ def meeting(intervals: DataFrame, stretches: DataFrame, times: DataFrame) -> Dat
 def in_the_way(intervals: DataFrame, failed: DataFrame) -> DataFrame:
     """Every interval (`seen_by`, `member`, `from_at`, `end`) with every fault on the way between the two that
     it shares time with; `failed` is `at_fault`."""
-    hours = _hourly(failed, "fault_from", "fault_until")
-    near = _hourly(intervals, "from_at", "end").join(
+    hours = hourly(failed, "fault_from", "fault_until")
+    near = hourly(intervals, "from_at", "end").join(
         F.broadcast(hours.select("world", "bucket").distinct()), ["world", "bucket"], "left_semi"
     )
     placed = near.withColumn("place", F.explode(way(F.col("seen_by"), host_of(F.col("member")))))
@@ -344,7 +357,7 @@ def in_the_way(intervals: DataFrame, failed: DataFrame) -> DataFrame:
 def sharing(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
     """Every interval (`from_at` to `end`) with every other (`fault_from` to `fault_until`) of the same key
     that it shares time with."""
-    return _together(_hourly(intervals, "from_at", "end"), _hourly(others, "fault_from", "fault_until"), key)
+    return _together(hourly(intervals, "from_at", "end"), hourly(others, "fault_from", "fault_until"), key)
 
 
 def _together(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
@@ -358,7 +371,7 @@ def _together(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFr
     )
 
 
-def _hourly(intervals: DataFrame, begins: str, ends: str) -> DataFrame:
+def hourly(intervals: DataFrame, begins: str, ends: str) -> DataFrame:
     hours = F.sequence(bucket(F.col(begins)), bucket(F.col(ends)))
     return intervals.where(F.col(ends) >= F.col(begins)).withColumn("bucket", F.explode(hours))
 

@@ -26,8 +26,10 @@ STORY: Final = ("world", "writer", "epoch", "group")
 
 def shown(evidence: Evidence) -> DataFrame:
     """One row for each view that an agent gave or a server agreed on."""
-    return evidence.events.where(F.col("kind").isin(*KINDS) & (F.col("nth") == 0)).select(
-        *STORY, "seq", "at", "kind", "first", "view", "fence", "digest"
+    return (
+        evidence.of(*KINDS)
+        .where(F.col("nth") == 0)
+        .select(*STORY, "seq", "at", "kind", "first", "view", "fence", "digest")
     )
 
 
@@ -42,9 +44,10 @@ def compared(rows: DataFrame, *key: str, value: str) -> DataFrame:
 def given(evidence: Evidence) -> DataFrame:
     """Every view that a member was given, with what it was given before in the same stay: `place`, `fence`,
     `view` and `at`, each also as `..._before`."""
-    events = evidence.events
-    views = events.where((F.col("kind") == "view") & (F.col("nth") == 0)).select(
-        *STORY, "seq", "at", "kind", "view", "fence", F.explode("observers").alias("observer")
+    views = (
+        evidence.of("view")
+        .where(F.col("nth") == 0)
+        .select(*STORY, "seq", "at", "kind", "view", "fence", F.explode("observers").alias("observer"))
     )
     joins = _of_agreed(evidence, "member-joined").select(
         *STORY, "seq", "at", "kind", "view", "fence", F.col("member").alias("observer")
@@ -79,11 +82,10 @@ class Sights(NamedTuple):
 
 
 def sights(evidence: Evidence) -> Sights:
-    events = evidence.events
     columns = [*STORY, "seq", "at", "kind", "nth", "member", "change", "news"]
     columns += ["fence", "view", "observers", "own_lateness_s"]
     turns = (
-        events.where(F.col("kind").isin("view", "blocked"))
+        evidence.of("view", "blocked")
         .select(*columns)
         .unionByName(_of_agreed(evidence, "member-joined", "member-left").select(*columns))
     )
@@ -186,8 +188,7 @@ def agreed_groups(evidence: Evidence) -> DataFrame:
     """Groups that have views: world, group. Looked for once."""
 
     def found() -> DataFrame:
-        rows = evidence.events.where(F.col("kind").isin(*KINDS))
-        return evidence.keep(rows.select("world", "group").distinct())
+        return evidence.keep(evidence.of(*KINDS).select("world", "group").distinct())
 
     return evidence.judged("agreed groups", found)
 

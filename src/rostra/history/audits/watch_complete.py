@@ -22,7 +22,7 @@ from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import DISTURBING, bucket, in_the_way
+from rostra.history.audits.truth import DISTURBING, bucket, hourly, in_the_way
 from rostra.history.places import host_of, way
 from rostra.history.shape import shaped
 
@@ -121,12 +121,12 @@ def calm(evidence: Evidence, bound_s: float) -> DataFrame:
 
 def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     stretches = evidence.keep(calm(evidence, bound_s))
-    hourly = _hourly(stretches, "calm_from", "calm_until")
+    by_hour = hourly(stretches, "calm_from", "calm_until")
     lookers = evidence.informed.select(
         "world", "group", "seen_by", "epoch", F.col("from_at").alias("look_at"), "until_at"
     )
-    due = evidence.once(_due(evidence, hourly, lookers))
-    heard = evidence.once(_heard(evidence.events))
+    due = evidence.once(_due(evidence, by_hour, lookers))
+    heard = evidence.once(_heard(evidence))
     suspects = evidence.keep(_suspects(due, _looked(_resting(heard, stretches), lookers)))
     counted = evidence.once(_counted(_only(due, suspects), _only(heard, suspects)))
     fine = shaped(
@@ -140,17 +140,17 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     return (
         fine.unionByName(_judged(evidence, counted))
-        .unionByName(_again(evidence, hourly, lookers))
-        .unionByName(_invented(evidence, _only(heard, suspects), hourly, lookers))
+        .unionByName(_again(evidence, by_hour, lookers))
+        .unionByName(_invented(evidence, _only(heard, suspects), by_hour, lookers))
     )
 
 
 def _due(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
     """Who was to be told of what, in calm weather: every change at home with every host that followed."""
-    events, here, there = evidence.events, F.col("seen_by"), host_of(F.col("member"))
+    here, there = F.col("seen_by"), host_of(F.col("member"))
     home = _within(
-        events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
-        .where(F.col("kind").isin("member-joined", "member-left"))
+        evidence.of("member-joined", "member-left")
+        .join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
         .withColumn("change", F.when(F.col("kind") == "member-joined", "joined").otherwise("left")),
         stretches,
     ).select(*CHANGE, _key(), F.col("at").alias("home_at"), "rest_from", "rest_until")
@@ -176,13 +176,10 @@ def _due(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFr
     )
 
 
-def _heard(events: DataFrame) -> DataFrame:
+def _heard(evidence: Evidence) -> DataFrame:
     """Who was told of what."""
-    told = events.where(
-        (F.col("kind").isin("absolute", "joined", "left"))
-        & F.col("change").isin("joined", "left")
-        & F.col("stamp").isNotNull()
-        & (F.col("cause") != "unlisted")
+    told = evidence.of("absolute", "joined", "left").where(
+        F.col("change").isin("joined", "left") & F.col("stamp").isNotNull() & (F.col("cause") != "unlisted")
     )
     return told.select(
         *CHANGE, _key(), F.col("writer").alias("seen_by"), "epoch", "seq", "at", "news", "kind"
@@ -253,6 +250,7 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
         F.col("rest_until"),
         since=F.col("rest_from"),
         through=way(F.col("seen_by"), host_of(F.col("member"))),
+        reached=F.col("rest_from"),
     )
     fine = counted.where(times == 1)
     return shaped(
@@ -263,7 +261,8 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
 def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
     """A join that is told to those who know it already leaves a row that counts it as kept; a leave, one that
     is no news."""
-    repeated = evidence.events.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti").where(
+    told = evidence.of("joined", "left")
+    repeated = told.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti").where(
         ((F.col("kind") == "joined") & (F.col("cause") == "join") & (F.col("change") == "kept"))
         | ((F.col("kind") == "left") & ~F.col("news"))
     )
@@ -277,6 +276,8 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
             F.array("writer"),
             F.col("at"),
             since=F.col("at"),
+            through=way(F.col("writer"), host_of(F.col("member"))),
+            reached=F.col("rest_from"),
         ),
         FINDINGS,
         text=F.concat(
@@ -287,9 +288,7 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
 
 def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
     """Told, in calm weather, of a change that home never made. Homes whose journals are not here may have."""
-    made = evidence.events.where(F.col("kind").isin("member-joined", "member-left")).select(
-        "world", "group", "member", "life", "stamp"
-    )
+    made = evidence.of("member-joined", "member-left").select("world", "group", "member", "life", "stamp")
     there = host_of(F.col("member"))
     new = heard.where(F.col("news") & F.col("kind").isin("joined", "left")).withColumn("home", there)
     unknown = (
@@ -339,14 +338,9 @@ def _resting(rows: DataFrame, stretches: DataFrame) -> DataFrame:
     at: Column = F.col("at")
     return (
         rows.withColumn("bucket", bucket(at))
-        .join(F.broadcast(_hourly(stretches, "rest_from", "rest_until")), ["world", "bucket"])
+        .join(F.broadcast(hourly(stretches, "rest_from", "rest_until")), ["world", "bucket"])
         .where((at >= F.col("rest_from")) & (at < F.col("rest_until")))
     )
-
-
-def _hourly(stretches: DataFrame, begins: str, ends: str) -> DataFrame:
-    hours = F.sequence(bucket(F.col(begins)), bucket(F.col(ends)))
-    return stretches.withColumn("bucket", F.explode(hours))
 
 
 def _only(rows: DataFrame, suspects: DataFrame) -> DataFrame:

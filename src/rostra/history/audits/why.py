@@ -23,22 +23,12 @@ from rostra.history.shape import shaped
 BOUND_S: Final = 60.0
 """How long before a removal its reason may lie, and how far two clocks may differ."""
 
+REMOVING: Final = ("absolute", "joined", "left", "without", "only")
+
 
 def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that went out of somebody's sight (`FINDINGS`), one finding each."""
-    events, marks = evidence.events, evidence.marks
-    removed = sight(events).where((F.col("change") == "left") & (F.col("kind") != "unfollowed"))
-    writers = marks.where(F.col("kind") == "started").select("world", "writer").distinct()
-    downs = (
-        marks.where(F.col("kind") == "link-down")
-        .select(
-            "world",
-            F.col("writer").alias("accuser"),
-            F.col("peer").alias("accused"),
-            F.col("at").alias("down_at"),
-        )
-        .distinct()
-    )
+    removed = sight(evidence.of(*REMOVING)).where(F.col("change") == "left")
     by_cut = F.col("kind").isin("without", "only")
     named = F.col("accuser").isNotNull() & F.col("accused").isNotNull() & F.col("what").isNotNull()
     doubted = evidence.doubted
@@ -47,7 +37,7 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     events_of = cuts.select("world", "accuser", "accused", "writer", "epoch", "seq", "nth", "at")
     first = events_of.where(F.col("nth") == 0)
     grounded = (
-        first.join(downs, ["world", "accuser", "accused"])
+        first.join(evidence.downs, ["world", "accuser", "accused"])
         .where(
             (F.unix_micros("down_at") <= F.unix_micros("at") + int(bound_s * 1e6))
             & (F.unix_micros("down_at") >= F.unix_micros("at") - int(bound_s * 1e6))
@@ -55,13 +45,13 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .select("world", "writer", "epoch", "seq")
         .distinct()
     )
-    present = F.broadcast(writers.withColumnRenamed("writer", "accuser"))
+    present = evidence.accusers
     groundless = undoubted(
-        first.join(present, ["world", "accuser"], "left_semi").join(
+        first.join(F.broadcast(present), ["world", "accuser"], "left_semi").join(
             grounded, ["world", "writer", "epoch", "seq"], "left_anti"
         ),
         doubted,
-        F.array("accuser"),
+        F.array("accuser", "writer"),
         F.col("at"),
         since=F.timestamp_micros(F.unix_micros("at") - int(bound_s * 1e6)),
     )
@@ -69,13 +59,13 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("stamp").isNotNull()
     )
     home = host_of(F.col("member"))
-    made = events.where(F.col("kind") == "member-left").select(_key())
+    made = evidence.of("member-left").select(_key())
     nowhere = evidence.keep(leaves.select(_key()).join(made, "key", "left_anti").distinct())
     unmade = undoubted(
         leaves.withColumn("home", home)
         .withColumn("key", _key())
         .join(nowhere, "key", "left_semi")
-        .join(F.broadcast(writers.withColumnRenamed("writer", "home")), ["world", "home"], "left_semi"),
+        .join(F.broadcast(present.withColumnRenamed("accuser", "home")), ["world", "home"], "left_semi"),
         doubted,
         F.array("home"),
         F.col("at"),

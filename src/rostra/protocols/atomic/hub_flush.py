@@ -65,7 +65,9 @@ class HubFlush(HubOrder):
 
     def _freeze(self, out: list[Effect]) -> None:
         """Nothing of the old epoch counts from here on."""
-        self._short = ""
+        if self._short:
+            self._short = ""
+            self._block(self._standstill, self.agreed, out)
         self._peers = {}
         self._linked = {}
         self._outs = set()

@@ -47,11 +47,12 @@ NOW: Final = 100.0
 
 class HubBounds(SearchBounds, frozen=True, kw_only=True):
     """What may happen in one run, at any station, in any order: messages submitted (`messages`), `crashes` of
-    the orderer, and `ticks`."""
+    the orderer, and `ticks`. Within these bounds there are 1,004,934 states; without a crash 41,442 with two
+    messages, and 97,854 with one and a tick. A crash and a tick, or two messages, was not exhausted."""
 
-    messages: int = 2
+    messages: int = 1
     crashes: int = 1
-    ticks: int = 1
+    ticks: int = 0
 
 
 class Recorded(Station):
