@@ -127,6 +127,13 @@ def test_sets_agree_through_loss_suspicion_and_crashes(seed: int) -> None:
     storm.calm()
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_sets_agree_where_servers_say_whom_they_lost(seed: int) -> None:
+    storm = Storm(seed, gather_s=0.5)
+    storm.blow(400)
+    storm.calm()
+
+
 @pytest.mark.parametrize("kind", [SwitchesSilently, SkipsInitiate])
 def test_storms_find_planted_bugs(kind: type[SetCore]) -> None:
     def breaks(seed: int) -> bool:

@@ -58,16 +58,20 @@ registrars are back, and two leases are over."""
 
 
 class LedTrees:
-    """A tap: IS-1 and IS-2, over the agents that live."""
+    """A tap: IS-1 and IS-2, over the agents that live, whenever one of them stands otherwise."""
 
     def __init__(self) -> None:
         self.world: World
+        self._seen: dict[tuple[Domain, Group], TreeState] = {}
 
     def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         led = stack.find(LED_AGENT)
         if led is None or not led.trees or not _is_led(event):
             return
-        for group in led.trees:
+        for group, tree in led.trees.items():
+            if self._seen.get((path, group)) is tree.state:
+                continue
+            self._seen[path, group] = tree.state
             states = states_of(self.world, group)
             wrong = [*no_cycle(states), *no_empty_record(states)]
             if wrong:
