@@ -60,7 +60,7 @@ def _at_agent(agent: LedAgent) -> list[dict[str, Any]]:
                 "standing": "owner",
                 "parent": None,
                 "root": agent.host,
-                "children": owned.hosts,
+                "children": sorted(owned.roster),
                 "registrar": None,
                 "local": 0,
                 "total": len(owned.members),

@@ -45,7 +45,7 @@ class OrderRelay(Service):
         onward = neighbours.cluster or not downward if relation is Relation.CHILD else downward
         if not inside(frame.group.scope, frame.to) or not inside(frame.group.scope, frame.source):
             out.append(Ignored("CarriedFrame", "out of scope"))
-        elif neighbours.hop_towards(frame.source) != sender:
+        elif not neighbours.speaks_for(sender, frame.source):
             out.append(Ignored("CarriedFrame", "not from its source"))
         elif hop is None or hop == sender or not onward:
             out.append(Ignored("CarriedFrame", "off the unique path"))

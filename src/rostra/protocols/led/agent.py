@@ -594,8 +594,8 @@ class LedAgent(Service):
         else:
             self.circuits.send(self._now, peer, message, self._post_packet, self._circuit)
 
-    def want_circuit(self, peer: Domain) -> None:
-        self.circuits.want(self._now, peer, self._post_packet)
+    def want_circuit(self, peer: Domain) -> bool:
+        return self.circuits.want(self._now, peer, self._post_packet)
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -775,6 +775,8 @@ class LedAgent(Service):
                 self.with_(lambda out: self.queries.fired(number, out))
             case ("led", "vehicle", str(host)):
                 self.sequences.fired(Domain(host))
+            case ("led", "unanswered", str(host)):
+                self.transient.fired(Domain(host))
             case ("led", "leases") | ("led", "probe", _, _):
                 self._perform(self.registrar.fired(self._now, timer))
             case ("led", "hold", str(name), str(scope)):

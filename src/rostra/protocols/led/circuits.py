@@ -5,7 +5,7 @@
 
 A link (`protocols/links`) makes a reliable ordered connection out of packets that may be lost, and tells both
 ends of its end (S-039). One circuit serves all sets that two agents share. It is given up when no set needed
-it for a while.
+it for a while. Other agents may take most of the circuits that an agent has, and not all.
 
 A circuit tolerates twice the silence of a link. A link below may be silent for almost its whole bound and
 live on; the circuits over it must outlast that.
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
 from rostra.names import Domain
-from rostra.protocols.led.config import CIRCUITS_MAX
+from rostra.protocols.led.config import CIRCUITS_MAX, CIRCUITS_TAKEN_MAX
 from rostra.protocols.led.core import CircuitDown, CircuitUp, TreeReceived
 from rostra.protocols.led.messages import AnyTreeMessage
 from rostra.protocols.links.config import LinkConfig
@@ -36,6 +36,9 @@ from rostra.protocols.links.packets import AnyPacket, Bye, Hello
 
 LOOK_EVERY_S: Final = 5.0
 """How often circuits that no set needs are looked for."""
+
+UNANSWERED_S: Final = 10.0
+"""How long one that no set needs may try to come up."""
 
 ROUND_TRIP_S: Final = 1.0
 """Over several servers. Packets of a circuit are repeated after a little more."""
@@ -62,22 +65,32 @@ class Circuits:
         self._world, self._me, self._life = world, me, life
         self._open = False  # the way to our server
         self._idle_s = idle_s
+        self._wanted: set[Domain] = set()  # that we asked for; the others were taken by their agents
         self._unused: dict[Domain, Instant] = {}  # since when
         self._looked_at: Instant = 0.0
         self._sessions = 0  # of circuits that are gone
 
-    def want(self, now: Instant, peer: Domain, post: Post) -> None:
-        if peer not in self.links and peer != self._me and len(self.links) < CIRCUITS_MAX:
-            link = self.links[peer] = Link(
-                self._world,
-                self._me,
-                peer,
-                incarnation=self._life,
-                config=self.config,
-                first_session=self._sessions + 1,
-            )
-            if self._open:
-                self._report(peer, link.step(now, ChannelOpened(peer)), post, _nothing)
+    def want(self, now: Instant, peer: Domain, post: Post) -> bool:
+        """False: there is no room for it."""
+        if peer not in self.links and peer != self._me:
+            if len(self.links) >= CIRCUITS_MAX:
+                return False
+            self._make(now, peer, post)
+        if peer in self.links:
+            self._wanted.add(peer)
+        return True
+
+    def _make(self, now: Instant, peer: Domain, post: Post) -> None:
+        link = self.links[peer] = Link(
+            self._world,
+            self._me,
+            peer,
+            incarnation=self._life,
+            config=self.config,
+            first_session=self._sessions + 1,
+        )
+        if self._open:
+            self._report(peer, link.step(now, ChannelOpened(peer)), post, _nothing)
 
     def send(self, now: Instant, peer: Domain, message: AnyTreeMessage, post: Post, give: Give) -> None:
         if peer in self.up:
@@ -87,9 +100,9 @@ class Circuits:
         if peer not in self.links:
             if not isinstance(packet, Hello):
                 return [Ignored(type(packet).__name__, "no circuit")]
-            if len(self.links) >= CIRCUITS_MAX:
+            if len(self.links) >= CIRCUITS_MAX or len(self.links) - len(self._wanted) >= CIRCUITS_TAKEN_MAX:
                 return [Ignored("Hello", "too many circuits")]
-            self.want(now, peer, post)
+            self._make(now, peer, post)
         reports = self.links[peer].step(now, PacketArrived(peer, packet))
         ignored = self._report(peer, reports, post, give)
         if isinstance(packet, Bye) and peer not in self.up:
@@ -107,7 +120,9 @@ class Circuits:
         for peer in list(self.links):
             if peer in needed:
                 self._unused.pop(peer, None)
-            elif now - self._unused.setdefault(peer, now) >= self._idle_s:
+                continue
+            idle_s = self._idle_s if peer in self.up else min(self._idle_s, UNANSWERED_S)
+            if now - self._unused.setdefault(peer, now) >= idle_s:
                 self._report(peer, self.links[peer].step(now, Stopped("idle")), post, give)
                 self._forget(peer)
 
@@ -125,6 +140,7 @@ class Circuits:
     def _forget(self, peer: Domain) -> None:
         self._sessions = max(self._sessions, self.links.pop(peer).sessions)
         self._unused.pop(peer, None)
+        self._wanted.discard(peer)
 
     def _report(self, peer: Domain, reports: Collection[Report], post: Post, give: Give) -> list[Effect]:
         ignored: list[Effect] = []

@@ -22,6 +22,9 @@ NAMES_OF_AGENT_MAX: Final = 10_000
 CIRCUITS_MAX: Final = 4_096
 """Agents that one agent is connected to."""
 
+CIRCUITS_TAKEN_MAX: Final = 3_072
+"""Those of them that it did not ask for: some are left for its own programs."""
+
 QUERIES_MAX: Final = 4_096
 """Questions that one agent has open."""
 
@@ -31,8 +34,21 @@ FOLLOWERS_MAX: Final = 4_096
 SETS_OF_ENDPOINT_MAX: Final = 256
 """Transient sets that one endpoint owns."""
 
+HOSTS_OF_ENDPOINT_MAX: Final = 512
+"""Hosts of the members of all transient sets that one endpoint owns: each takes a circuit."""
+
+UNANSWERED_MAX: Final = 2_048
+"""Hosts that the owners of one host added members of, and which have not answered yet."""
+
+SETS_FROM_HOST_MAX: Final = 1_024
+"""Transient sets of one host's owners that the endpoints of another host are in."""
+
+SETS_WITH_ENDPOINT_MAX: Final = 4_096
+"""Transient sets that one endpoint is in."""
+
 LOST_SETS_MAX: Final = 4_096
-"""Transient sets whose owners are out of reach, of which a host remembers which endpoints were in them."""
+"""Transient sets whose owners are out of reach, of which a host remembers which endpoints were in them; and
+as many that endpoints left."""
 
 ROSTER_MAX: Final = 65_536
 """Members of a transient set."""
@@ -48,6 +64,15 @@ SEQUENCE_BYTES_MAX: Final = 64 << 10
 
 CHECKED_MAX: Final = 4_096
 """Sources whose right to speak to a closed set is asked for, or remembered."""
+
+CHECKED_OF_HOST_MAX: Final = 256
+"""Sources of one host whose right is asked for."""
+
+CHECKED_LETTERS_MAX: Final = 16
+"""Letters of one source that wait for it."""
+
+CHECKED_BYTES_MAX: Final = 8 << 20
+"""What all sources said that wait for it."""
 
 STEPS_MAX: Final = 8
 """Agents that a query or an attachment is sent on to, one after the other (S-054)."""
@@ -81,6 +106,10 @@ class LedConfig(Struct, frozen=True, kw_only=True):
         fewer changes where circuits break for a moment, and members listed for longer that are gone.
     `follow_s`
         A question for the next change of a list is answered after this time, changed or not.
+    `circuit_idle_s`
+        A circuit that no set needs is ended after this time. An endpoint that was added to a transient set,
+        and whose host did not answer for so long, is given up, and the owner is told. Raising it: fewer
+        circuits are made anew; lowering it: adds are refused after shorter cuts.
     `compressed`
         Report what changed since the last report, and not the whole list.
     """

@@ -128,7 +128,7 @@ class SetLost(Said, frozen=True, tag=67):
 
 
 class AddRefused(Said, frozen=True, tag=68):
-    """To the owner: there is no such endpoint."""
+    """To the owner: there is no such endpoint, it is in too many sets, or its host did not answer."""
 
     group: Group
     endpoint: Endpoint

@@ -22,9 +22,10 @@ Where we differ from the paper, and why: vehicles run over servers, because agen
 other, so they suit small and rare messages. Streams of messages take ``delivery="fifo"``.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,7 +33,14 @@ from msgspec.structs import replace
 from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
 from rostra.errors import NoSuchGroup, NotMember, TooLarge, Unreachable, VehicleBroken
 from rostra.names import Domain, Endpoint, Group, host_of
-from rostra.protocols.led.config import CHECKED_MAX, SEQUENCE_BYTES_MAX, SEQUENCES_OF_ENDPOINT_MAX
+from rostra.protocols.led.config import (
+    CHECKED_BYTES_MAX,
+    CHECKED_LETTERS_MAX,
+    CHECKED_MAX,
+    CHECKED_OF_HOST_MAX,
+    SEQUENCE_BYTES_MAX,
+    SEQUENCES_OF_ENDPOINT_MAX,
+)
 from rostra.protocols.led.messages import SequenceData, SequenceDone, SequenceReplied, SequenceTaken
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.requests import (
@@ -57,6 +65,10 @@ if TYPE_CHECKING:
 
 VEHICLE: Final = ("led", "vehicle")
 """The timer of a host of which a vehicle has no circuit."""
+
+
+Speech = tuple[Endpoint, int, Group]
+"""A source, its sequence and the set."""
 
 
 class VehiclePolicy(Enum):
@@ -101,8 +113,14 @@ class Sequences:
         self._numbers = 0
         self._asking: dict[int, Endpoint] = {}  # sequences whose list is on its way
         self._doubted: dict[Domain, bool] = {}  # hosts without a circuit: was one asked for?
-        self._allowed: dict[tuple[Endpoint, int, Group], bool] = {}  # sources that closed members were told
-        self._held: dict[tuple[Endpoint, int, Group], list[tuple[Domain, SequenceData]]] = {}
+        self._open_of: Counter[Endpoint] = (
+            Counter()
+        )  # sequences of each source, with those that are asked for
+        self._users: Counter[int] = Counter()  # sequences of each vehicle
+        self._allowed: dict[Speech, bool] = {}  # sources that closed members were told
+        self._held: dict[Speech, list[tuple[Domain, SequenceData]]] = {}
+        self._held_of: Counter[Domain] = Counter()  # sources of each host
+        self._held_bytes = 0
 
     # From programs
 
@@ -128,16 +146,18 @@ class Sequences:
                 self._agent.out.append(Answer(token, Done()))
 
     def _open(self, me: Endpoint, token: int, group: Group) -> None:
-        held = [*self.opened.values()]
-        if sum(each.source == me for each in held) >= SEQUENCES_OF_ENDPOINT_MAX:
+        if self._open_of[me] >= SEQUENCES_OF_ENDPOINT_MAX:
             raise TooLarge(f"{me} has {SEQUENCES_OF_ENDPOINT_MAX} sequences open", fix="close some")
         self._numbers += 1
         number = self._numbers
         self._asking[number] = me
+        self._open_of[me] += 1
 
         def hear(result: ListResult) -> None:
             if self._asking.pop(number, None) is None:
                 return  # its program is gone
+            if result.ending in (QueryEnding.UNAVAILABLE, QueryEnding.NONE):
+                _less(self._open_of, me)
             if result.ending is QueryEnding.UNAVAILABLE:
                 gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
                 self._agent.out.append(Answer(token, denied(gone)))
@@ -155,6 +175,7 @@ class Sequences:
         destinations = tuple([each for each in members if each != me])
         vehicle = self._vehicle(group, frozenset(map(host_of, destinations)))
         self.opened[number] = OpenedSequence(number, me, group, vehicle.number, destinations)
+        self._users[vehicle.number] += 1
         for host in sorted(vehicle.hosts - {self._agent.host} - self._agent.circuits.up):
             self._reach(host)
         self._agent.out.append(Answer(token, SequenceOpened(number, destinations)))
@@ -198,7 +219,9 @@ class Sequences:
         for host in sorted({host_of(each) for each in known.destinations}):
             to = tuple([local_name(each) for each in known.destinations if host_of(each) == host])
             self._agent.post(host, SequenceDone(known.group, known.number, local_name(known.source), to))
-        if all(each.vehicle != known.vehicle for each in self.opened.values()):
+        _less(self._open_of, known.source)
+        _less(self._users, known.vehicle)
+        if known.vehicle not in self._users:
             del self.vehicles[known.vehicle]
         self._agent.out.append(Noted("sequence closed", str(known.group)))
 
@@ -207,6 +230,7 @@ class Sequences:
             self._close(known)
         for number in [number for number, asker in self._asking.items() if asker == me]:
             del self._asking[number]
+            _less(self._open_of, me)
 
     # At a receiver
 
@@ -235,15 +259,21 @@ class Sequences:
         names = [tuple(map(local_name, each)) for each in (told, gone, refused)]
         agent.post(sender, SequenceTaken(group, letter.number, letter.message, *names))
 
-    def _hold(self, key: tuple[Endpoint, int, Group], sender: Domain, letter: SequenceData) -> None:
-        """Is the source on the leader's list? What it says waits for that."""
+    def _hold(self, key: Speech, sender: Domain, letter: SequenceData) -> None:
+        """Is the source on the leader's list? What it says waits for that, and not all that it says."""
         first = key not in self._held
-        if first and len(self._held) >= CHECKED_MAX:
+        if first and (len(self._held) >= CHECKED_MAX or self._held_of[sender] >= CHECKED_OF_HOST_MAX):
             self._agent.out.append(Ignored("SequenceData", "too many sources are asked for"))
             return
+        is_full = self._held_bytes + _size(letter) > CHECKED_BYTES_MAX
+        if is_full or len(self._held.get(key, ())) >= CHECKED_LETTERS_MAX:
+            self._agent.out.append(Ignored("SequenceData", "too much waits for the leader's list"))
+            return
         self._held.setdefault(key, []).append((sender, letter))
+        self._held_bytes += _size(letter)
         if not first:
             return
+        self._held_of[sender] += 1
         source, _, group = key
 
         def hear(result: ListResult) -> None:
@@ -251,7 +281,10 @@ class Sequences:
             while len(self._allowed) >= CHECKED_MAX:
                 del self._allowed[next(iter(self._allowed))]
             self._allowed[key] = source in {member.endpoint for member in members}
-            for held in self._held.pop(key):
+            waited = self._held.pop(key)
+            self._held_bytes -= sum(_size(each) for _, each in waited)
+            _less(self._held_of, sender)
+            for held in waited:
                 self.data(*held)
 
         self._agent.ask(ListQuery(group, hear, expected=True))
@@ -303,6 +336,9 @@ class Sequences:
             for known in list(self.opened.values()):
                 there = {each for each in known.destinations if host_of(each) == peer}
                 self._lose(known.number, there, "lost")
+            for vehicle in list(self.vehicles.values()):
+                if peer in vehicle.hosts:  # nobody there is a destination any more: no circuit is needed
+                    self.vehicles[vehicle.number] = replace(vehicle, hosts=vehicle.hosts - {peer})
 
     def _reach(self, peer: Domain) -> None:
         self._doubted[peer] = True
@@ -328,6 +364,16 @@ class Sequences:
 
 def _there(host: Domain, names: Iterable[str]) -> set[Endpoint]:
     return {Endpoint(f"{host}/{name}") for name in names}
+
+
+def _size(letter: SequenceData) -> int:
+    return len(letter.body) + sum(map(len, letter.to))
+
+
+def _less(counts: Counter[Any], key: object) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def _check_size(body: bytes) -> None:

@@ -9,7 +9,7 @@ see each other takes its place (`rules.py`). Each server tells those children th
 when it was asked: where no group is led, nothing is sent.
 
 A neighbour is believed about its own side only: a letter is passed on if its source is behind the neighbour
-that it came from (C-125).
+that it came from (C-125). Behind a host is the host alone: it cannot invent others.
 """
 
 from typing import Final
@@ -115,7 +115,7 @@ class LedServer(Service):
         self, now: Instant, sender: Domain, relation: Relation, letter: CarriedLetter, out: list[Effect]
     ) -> None:
         neighbours = self._neighbours
-        if neighbours.hop_towards(letter.source) != sender:
+        if not neighbours.speaks_for(sender, letter.source):
             out.append(Ignored("CarriedLetter", OUTSIDE))
             return
         if letter.to == self.domain:

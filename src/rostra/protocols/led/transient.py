@@ -12,23 +12,35 @@ messages go on circuits between the owner's agent and those of the members: a tr
 
 The owner's agent keeps a **roster** of those that were added. The set is those of them whose agents have
 confirmed it and are in reach (S-078): after a partition they are in it again, unless the set was made with
-``readmit=False``. A member that left is not added again by that, only by the owner.
+``readmit=False``. A member that left is not added again by that, only by the owner. One whose host does not
+answer for `circuit_idle_s` is given up, and the owner is told: names of hosts that do not exist cost circuits
+for so long, and only some of them.
 
 Where we differ from the paper, and why: a list of members is sent to those who ask for it by the letters of
 other led sets, so that resolving and following work in one way.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Answer, Ignored, Noted, Tell
+from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
 from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, TooLarge
 from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
-from rostra.protocols.led.config import LOST_SETS_MAX, ROSTER_MAX, SETS_OF_ENDPOINT_MAX
+from rostra.protocols.led.config import (
+    HOSTS_OF_ENDPOINT_MAX,
+    LOST_SETS_MAX,
+    ROSTER_MAX,
+    SETS_FROM_HOST_MAX,
+    SETS_OF_ENDPOINT_MAX,
+    SETS_WITH_ENDPOINT_MAX,
+    UNANSWERED_MAX,
+)
 from rostra.protocols.led.messages import (
     AddAnswered,
     AddedToSet,
@@ -57,6 +69,10 @@ if TYPE_CHECKING:
     from rostra.protocols.led.agent import LedAgent
 
 
+UNANSWERED: Final = ("led", "unanswered")
+"""The timer of a host that was asked to confirm members."""
+
+
 class RosterState(Enum):
     """Where one that was added stands."""
 
@@ -65,9 +81,8 @@ class RosterState(Enum):
     AWAY = "away"  # it was in, and its agent is out of reach
 
 
-class RosterPlace(Struct, frozen=True, order=True):
-    endpoint: Endpoint
-    place: RosterState = RosterState.ASKED
+Roster = dict[Domain, dict[Endpoint, RosterState]]
+"""By host: a change of one member copies the places of its host, and not those of all."""
 
 
 class OwnedSet(Struct, frozen=True):
@@ -76,7 +91,7 @@ class OwnedSet(Struct, frozen=True):
     group: Group
     owner: Endpoint
     readmit: bool = True
-    roster: tuple[RosterPlace, ...] = ()  # sorted by endpoint
+    roster: Roster = {}  # never changed in place, and no host is without members
 
     leads = True
     took_over = False
@@ -84,29 +99,44 @@ class OwnedSet(Struct, frozen=True):
 
     @property
     def members(self) -> tuple[Endpoint, ...]:
-        return tuple([each.endpoint for each in self.roster if each.place is RosterState.IN])
-
-    @property
-    def hosts(self) -> list[Domain]:
-        return sorted({host_of(each.endpoint) for each in self.roster})
+        return tuple(sorted([each for host in self.roster for each in self.at(host, RosterState.IN)]))
 
     @property
     def entries(self) -> Entries:
-        by_host: dict[Domain, list[LocalMember]] = {}
-        for endpoint in self.members:
-            by_host.setdefault(host_of(endpoint), []).append(LocalMember(local_name(endpoint)))
-        return tuple([ListEntry(host, 0, 0, tuple(sorted(by_host[host]))) for host in sorted(by_host)])
+        by_host = {host: self.at(host, RosterState.IN) for host in sorted(self.roster)}
+        return tuple(
+            [
+                ListEntry(host, 0, 0, tuple(sorted([LocalMember(local_name(each)) for each in members])))
+                for host, members in by_host.items()
+                if members
+            ]
+        )
 
-    def at(self, host: Domain) -> list[RosterPlace]:
-        return [each for each in self.roster if host_of(each.endpoint) == host]
+    def at(self, host: Domain, *places: RosterState) -> list[Endpoint]:
+        """Those of the host that stand there, or all of them, sorted."""
+        there = self.roster.get(host, {})
+        return sorted([each for each, place in there.items() if not places or place in places])
 
     def placed(self, endpoints: Iterable[Endpoint], place: RosterState | None) -> "OwnedSet":
         """None: they are on the roster no more."""
-        changed = frozenset(endpoints)
-        roster = {each.endpoint: each for each in self.roster if each.endpoint not in changed}
-        if place is not None:
-            roster.update({each: RosterPlace(each, place) for each in changed})
-        return replace(self, roster=tuple([roster[each] for each in sorted(roster)]))
+        roster = {**self.roster}
+        for host, members in _by_host(endpoints).items():
+            there = {**roster.get(host, {})}
+            for each in members:
+                if place is None:
+                    there.pop(each, None)
+                else:
+                    there[each] = place
+            if there:
+                roster[host] = there
+            else:
+                roster.pop(host, None)
+        return replace(self, roster=roster)
+
+    def changed_since(self, before: "OwnedSet") -> list[Domain]:
+        """Hosts whose members are not as they were."""
+        hosts = {*self.roster, *before.roster}
+        return sorted([host for host in hosts if self.roster.get(host) is not before.roster.get(host)])
 
 
 def owner_of(group: Group) -> Endpoint | None:
@@ -123,6 +153,12 @@ class TransientSets:
         self.held: dict[Group, set[Endpoint]] = {}  # sets that endpoints of this host are in
         self._left: dict[Group, set[Endpoint]] = {}  # and those that they left by themselves
         self._lost: dict[Group, set[Endpoint]] = {}  # that they are out of while the owner is out of reach
+        self._from: dict[Domain, set[Group]] = {}  # the same sets, by the owner's host
+        self._sets_with: Counter[Endpoint] = Counter()  # and by member
+        self._hosts_of: dict[
+            Endpoint, Counter[Domain]
+        ] = {}  # owners, and how many of their sets have members there
+        self._unanswered: dict[Domain, set[Group]] = {}  # hosts that were asked, and for which sets
         self._agent = agent
         self._made = 0
 
@@ -164,24 +200,42 @@ class TransientSets:
         return self.owned[group]
 
     def _change(self, known: OwnedSet, change: ChangeSet) -> None:
-        present = {each.endpoint for each in known.roster}
-        added = sorted({*change.add} - present)
-        deleted = sorted({*change.delete} & present)
-        outside = [each for each in added if not inside(known.group.scope, host_of(each))]
+        there = known.roster
+        present = sum(map(len, there.values()))
+        added = _by_host([each for each in {*change.add} if each not in there.get(host_of(each), {})])
+        deleted = _by_host([each for each in {*change.delete} if each in there.get(host_of(each), {})])
+        outside = [host for host in added if not inside(known.group.scope, host)]
         if outside:
-            raise NotInScope(f"{outside[0]} is not in {known.group.scope}", fix="leave it out")
-        if len(present) + len(added) > ROSTER_MAX:
-            raise TooLarge(f"{known.group} has {len(present)} members", fix=f"at most {ROSTER_MAX}")
-        self._set(known.placed(deleted, None).placed(added, RosterState.ASKED))
-        for host in sorted({host_of(each) for each in deleted}):
-            names = tuple([local_name(each) for each in deleted if host_of(each) == host])
-            self._agent.send_tree(host, DeletedFromSet(known.group, names))
-        for host in sorted({host_of(each) for each in added}):
-            self._ask(known.group, host, [each for each in added if host_of(each) == host], again=False)
+            raise NotInScope(f"{added[outside[0]][0]} is not in {known.group.scope}", fix="leave it out")
+        if present + sum(map(len, added.values())) > ROSTER_MAX:
+            raise TooLarge(f"{known.group} has {present} members", fix=f"at most {ROSTER_MAX}")
+        self._check_hosts(known, added)
+        known = known.placed(chain(*deleted.values()), None)
+        self._set(known.placed(chain(*added.values()), RosterState.ASKED))
+        for host, members in deleted.items():
+            self._agent.send_tree(host, DeletedFromSet(known.group, tuple(map(local_name, members))))
+        for host, members in added.items():
+            self._ask(known.group, host, members, again=False)
+
+    def _check_hosts(self, known: OwnedSet, added: Iterable[Domain]) -> None:
+        """Each host takes a circuit, whether it exists or not."""
+        hosts = self._hosts_of.get(known.owner, Counter())
+        if len(hosts.keys() | added) > HOSTS_OF_ENDPOINT_MAX:
+            raise TooLarge(
+                f"the sets of {known.owner} have members on {len(hosts)} hosts",
+                fix=f"at most {HOSTS_OF_ENDPOINT_MAX}: delete some, or join a led group instead",
+            )
+        new = set(added) - self._agent.circuits.up - {self._agent.host}
+        if len(self._unanswered.keys() | new) > UNANSWERED_MAX:
+            raise TooLarge(
+                f"{len(self._unanswered)} hosts were asked by {self._agent.host} and have not answered",
+                fix="add fewer, or wait until they answered or were given up",
+            )
 
     def _destroy(self, known: OwnedSet) -> None:
         del self.owned[known.group]
-        for host in known.hosts:
+        self._count(known, replace(known, roster={}))
+        for host in sorted(known.roster):
             self._agent.send_tree(host, TransientGone(known.group))
         self._agent.lists_changed(known.group)
         self._agent.out.append(Noted("set destroyed", str(known.group)))
@@ -193,10 +247,10 @@ class TransientSets:
             return
         if me in self._lost.get(group, ()):  # it has nothing to leave now, and is not to be in it again
             _discard(self._lost, group, [me])
-            self._left.setdefault(group, set()).add(me)
+            _remember(self._left, group, [me])
         elif me in self.held.get(group, ()):
             self._drop(group, [me])
-            self._left.setdefault(group, set()).add(me)
+            _remember(self._left, group, [me])
             self._agent.send_tree(host_of(owner), MembersLeft(group, (local_name(me),)))
 
     def gone(self, me: Endpoint) -> None:
@@ -233,16 +287,26 @@ class TransientSets:
 
     def _added(self, peer: Domain, message: AddedToSet) -> None:
         group, host = message.group, self._agent.host
-        here = self._agent.directory.endpoints
+        here, held = self._agent.directory.endpoints, self.held.get(group, ())
+        is_full = not held and len(self._from.get(peer, ())) >= SETS_FROM_HOST_MAX
         named = [Endpoint(f"{host}/{name}") for name in message.members]
         left = [each for each in named if message.again and each in self._left.get(group, ())]
-        taken = [each for each in named if each in here and each not in left]
-        unknown = [each for each in named if each not in here]
-        news = [each for each in taken if each not in self.held.get(group, ())]
+        room = [
+            each
+            for each in named
+            if each in held or (not is_full and self._sets_with[each] < SETS_WITH_ENDPOINT_MAX)
+        ]
+        taken = [each for each in room if each in here and each not in left]
+        unknown = [each for each in named if each not in taken and each not in left]
+        news = [each for each in taken if each not in held]
+        if len(room) < len(named):
+            self._agent.out.append(Ignored("AddedToSet", "too many sets"))
         if taken:
+            self._from.setdefault(peer, set()).add(group)
+            self._sets_with.update(news)
             self.held.setdefault(group, set()).update(taken)
             _discard(self._lost, group, taken)
-            self._left.get(group, set()).difference_update(taken)
+            _discard(self._left, group, taken)
         if news:
             self._agent.out.append(Tell(tuple(news), SetAdded(group)))
         names = [tuple(map(local_name, each)) for each in (taken, unknown, left)]
@@ -253,24 +317,36 @@ class TransientSets:
         if known is None:
             self._agent.send_tree(peer, TransientGone(message.group))
             return
-        asked = {each.endpoint for each in known.at(peer)}
+        asked = {*known.at(peer)}
         if isinstance(message, MembersLeft):
             self._set(known.placed(asked & _there(peer, message.members), None))
             return
         unknown = asked & _there(peer, message.unknown)
         out = unknown | (asked & _there(peer, message.left))
         self._set(known.placed(asked & _there(peer, message.taken), RosterState.IN).placed(out, None))
-        for each in sorted(unknown):
-            refused = AddRefused(known.group, each, f"{peer} has no such endpoint")
-            self._agent.out.append(Tell((known.owner,), refused))
+        self._refuse(known, unknown, f"{peer} has no such endpoint, or it is in too many sets")
+
+    def _refuse(self, known: OwnedSet, members: Iterable[Endpoint], why: str) -> None:
+        for each in sorted(members):
+            self._agent.out.append(Tell((known.owner,), AddRefused(known.group, each, why)))
+
+    def fired(self, host: Domain) -> None:
+        """It has not answered for long enough."""
+        idle_s = self._agent.config.circuit_idle_s
+        for group in sorted(self._unanswered.get(host, ())):
+            self._give_up(self.owned[group], host, f"{host} did not answer for {idle_s:g} s; add it again")
+
+    def _give_up(self, known: OwnedSet, host: Domain, why: str) -> None:
+        asked = known.at(host, RosterState.ASKED)
+        self._set(known.placed(asked, None))
+        self._refuse(known, asked, why)
 
     # Circuits
 
     def circuit_up(self, peer: Domain) -> None:
         for known in list(self.owned.values()):
-            there = known.at(peer)
-            new = [each.endpoint for each in there if each.place is RosterState.ASKED]
-            again = [each.endpoint for each in there if each.place is not RosterState.ASKED]
+            new = known.at(peer, RosterState.ASKED)
+            again = known.at(peer, RosterState.IN, RosterState.AWAY)
             if new:
                 self._ask(known.group, peer, new, again=False)
             if again:
@@ -278,40 +354,54 @@ class TransientSets:
 
     def circuit_down(self, peer: Domain) -> None:
         for known in list(self.owned.values()):
-            there = known.at(peer)
-            if known.readmit:  # one that was only asked is asked anew
-                there = [each for each in there if each.place is RosterState.IN]
-            lost = [each.endpoint for each in there]
+            # One that was only asked is asked anew.
+            lost = known.at(peer, RosterState.IN) if known.readmit else known.at(peer)
             if lost:
                 self._set(known.placed(lost, RosterState.AWAY if known.readmit else None))
-        for group in list(self.held):
-            owner = owner_of(group)
-            if owner is not None and host_of(owner) == peer:
-                members = sorted(self.held[group])
-                self._lose(group, members, "its owner is out of reach")
-                self._lost.setdefault(group, set()).update(members)
-                while len(self._lost) > LOST_SETS_MAX:
-                    del self._lost[next(iter(self._lost))]
+        for group in sorted(self._from.get(peer, ())):
+            members = sorted(self.held[group])
+            self._lose(group, members, "its owner is out of reach")
+            _remember(self._lost, group, members)
 
     def needed(self) -> set[Domain]:
         """Agents that these sets are connected to, or want to be."""
-        wanted = {host for known in self.owned.values() for host in known.hosts}
-        owners = [owner for group in self.held if (owner := owner_of(group)) is not None]
-        return (wanted | {host_of(owner) for owner in owners}) - {self._agent.host}
+        wanted = {host for hosts in self._hosts_of.values() for host in hosts}
+        return (wanted | self._from.keys()) - {self._agent.host}
 
     def _ask(self, group: Group, host: Domain, members: list[Endpoint], *, again: bool) -> None:
+        if not again and host != self._agent.host:
+            self._unanswered.setdefault(host, set()).add(group)
+            self._agent.out.append(SetTimer((*UNANSWERED, host), self._agent.config.circuit_idle_s))
         if host != self._agent.host and host not in self._agent.circuits.up:
-            if not again:
-                self._agent.want_circuit(host)  # and when it is up, they are asked
+            if not again and not self._agent.want_circuit(host):  # when it is up, they are asked
+                self._give_up(self.owned[group], host, f"{self._agent.host} has too many circuits; try later")
             return
         self._agent.send_tree(host, AddedToSet(group, tuple(map(local_name, members)), again))
 
     # Inside
 
+    def _count(self, before: OwnedSet, after: OwnedSet) -> None:
+        """The owner's hosts, and those of which no answer for this set is on its way any more."""
+        hosts = self._hosts_of.setdefault(after.owner, Counter())
+        for host in after.changed_since(before):
+            hosts[host] += (host in after.roster) - (host in before.roster)
+            if not hosts[host]:
+                del hosts[host]
+            waiting = self._unanswered.get(host, set())
+            if after.group in waiting and not after.at(host, RosterState.ASKED):
+                waiting.discard(after.group)
+                if not waiting:
+                    del self._unanswered[host]
+                    self._agent.out.append(CancelTimer((*UNANSWERED, host)))
+        if not hosts:
+            del self._hosts_of[after.owner]
+
     def _set(self, known: OwnedSet) -> None:
         before = self.owned[known.group]
         self.owned[known.group] = known
-        if known.members != before.members:
+        self._count(before, known)
+        changed = known.changed_since(before)
+        if any(known.at(host, RosterState.IN) != before.at(host, RosterState.IN) for host in changed):
             self._agent.lists_changed(known.group)
             self._agent.out.append(Tell((known.owner,), SetMembers(known.group, known.members)))
 
@@ -321,7 +411,32 @@ class TransientSets:
             self._agent.out.append(Tell(tuple(members), SetLost(group, why)))
 
     def _drop(self, group: Group, members: list[Endpoint]) -> None:
+        self._sets_with.subtract(members)
+        for each in members:
+            if self._sets_with[each] <= 0:
+                del self._sets_with[each]
         _discard(self.held, group, members)
+        owner = owner_of(group)
+        if group not in self.held and owner is not None:
+            sets = self._from[host_of(owner)]
+            sets.discard(group)
+            if not sets:
+                del self._from[host_of(owner)]
+
+
+def _by_host(endpoints: Iterable[Endpoint]) -> dict[Domain, list[Endpoint]]:
+    """Both sorted."""
+    found: dict[Domain, list[Endpoint]] = {}
+    for each in sorted(endpoints):
+        found.setdefault(host_of(each), []).append(each)
+    return dict(sorted(found.items()))
+
+
+def _remember(sets: dict[Group, set[Endpoint]], group: Group, members: list[Endpoint]) -> None:
+    """So many sets at most: the first are forgotten."""
+    sets.setdefault(group, set()).update(members)
+    while len(sets) > LOST_SETS_MAX:
+        del sets[next(iter(sets))]
 
 
 def _discard(sets: dict[Group, set[Endpoint]], group: Group, members: Iterable[Endpoint]) -> None:

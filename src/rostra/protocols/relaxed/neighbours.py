@@ -144,6 +144,12 @@ class Neighbours:
         """The same for any server, of a host or of a domain; None if it is ourselves."""
         return server if server == self.parent else self.next_hop(server)
 
+    def speaks_for(self, peer: Domain, source: Domain) -> bool:
+        """Is the source behind this neighbour? Behind a host, which is a cluster's child, is nobody else."""
+        if self.cluster and self.relation(peer) is Relation.CHILD:
+            return source == peer
+        return self.hop_towards(source) == peer
+
     def _reach_of(self, scope: Domain) -> Relation | None:
         if scope == self.domain:
             return Relation.CHILD if self.cluster else None

@@ -13,6 +13,7 @@ Where we differ from the paper, and why: "any server inside the scope" is a clus
 itself has no rows of its groups (C-009), and other servers know one side of them only.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -40,7 +41,7 @@ from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.requests import Absolute, Denied, Resolve, denied
 from rostra.protocols.relaxed.routing import OUTSIDE
-from rostra.protocols.scopes.config import FOREIGN_MAX, FOREIGN_OF_HOST_MAX, ScopesConfig
+from rostra.protocols.scopes.config import FOREIGN_MAX, FOREIGN_OF_HOST_MAX, SERVERS_WEIGH, ScopesConfig
 from rostra.protocols.scopes.messages import ForeignAsked, ForeignTold
 
 FOREIGN_AGENT: Final = ServiceName["ForeignAgent"]("scopes foreign agent")
@@ -130,6 +131,7 @@ class ForeignServer(Service):
         self.domain = domain
         self.config = config
         self.asked: dict[int, ForeignAsked] = {}  # of which our cluster's answer is on its way
+        self._open_of: Counter[Domain] = Counter()  # by the asker's host, and by its cluster
         self._number = 0
 
     @property
@@ -156,7 +158,7 @@ class ForeignServer(Service):
 
     def _asked(self, now: Instant, sender: Domain, asked: ForeignAsked) -> list[Effect]:
         neighbours, scope = self._neighbours, asked.group.scope
-        if neighbours.hop_towards(asked.asker) != sender:
+        if not neighbours.speaks_for(sender, asked.asker):
             return [Ignored("ForeignAsked", OUTSIDE)]
         if inside(scope, asked.asker):
             return [Ignored("ForeignAsked", "in scope")]
@@ -168,11 +170,17 @@ class ForeignServer(Service):
             return self._pass_on(asked, sender, next(iter(neighbours.children), None))
         if self.stack[SERVER].gate.is_closed_to(asked.group, asked.asker):
             return [Send(sender, ForeignTold(asked.asker, asked.number, asked.group))]
-        of_asker = sum([each.asker == asked.asker for each in self.asked.values()])
-        if of_asker >= FOREIGN_OF_HOST_MAX or len(self.asked) >= FOREIGN_MAX:
+        host, cluster = asked.asker, parent(asked.asker)
+        is_full = (
+            self._open_of[host] >= FOREIGN_OF_HOST_MAX
+            or self._open_of[cluster] >= FOREIGN_OF_HOST_MAX * SERVERS_WEIGH
+            or len(self.asked) >= FOREIGN_MAX
+        )
+        if is_full:
             return [_refused(sender, asked, f"{self.domain} is asked too much")]
         self._number += 1
         self.asked[self._number] = asked
+        self._open_of.update((host, cluster))
         effects = self.stack.call(now, self, SERVER, ResolveHere(asked.group, self._number))
         return list(self.hear(now, effects))
 
@@ -183,6 +191,10 @@ class ForeignServer(Service):
 
     def _resolved(self, found: ResolvedHere) -> list[Effect]:
         asked = self.asked.pop(found.number)
+        for each in (asked.asker, parent(asked.asker)):
+            self._open_of[each] -= 1
+            if not self._open_of[each]:
+                del self._open_of[each]
         hop = self._neighbours.hop_towards(asked.asker)
         if hop is None or hop not in self._neighbours.up:
             return [Ignored("ForeignAsked", "next hop is down")]

@@ -21,6 +21,7 @@ Where we differ from the paper, and why: it says what open groups are for and le
 are volatile and announced with each link, as interest is (C-133).
 """
 
+from collections import Counter
 from typing import Final
 
 from msgspec import Struct
@@ -77,6 +78,7 @@ class OpenServer(Service):
         self.domain = domain
         self.config = config
         self.rows: dict[str, PointerRow] = {}
+        self.held: Counter[Domain] = Counter()  # rows of each child
         self._up: set[Domain] = set()  # neighbours
         self._out: list[Effect] = []
 
@@ -123,16 +125,13 @@ class OpenServer(Service):
                 self._out.append(Ignored(type(message).__name__, "not our parent"))
 
     def _kept(self, child: Domain, names: tuple[tuple[str, Domain | None], ...]) -> None:
-        held = sum([child in row.holders for row in self.rows.values()])
         most = POINTERS_OF_HOST_MAX * (1 if self._neighbours.cluster else SERVERS_WEIGH)
         refused = []
         for name, scope in names:
             row = self.rows.get(name)
-            if row is None or child not in row.holders:
-                if held >= most:
-                    refused.append(name)
-                    continue
-                held += 1
+            if (row is None or child not in row.holders) and self.held[child] >= most:
+                refused.append(name)
+                continue
             self._keep(name, child, scope)
         if refused:
             self._out.append(Ignored("PointersKept", "too many groups"))
@@ -146,12 +145,17 @@ class OpenServer(Service):
             self._out.append(Noted("pointer made", name))
             if self._has_parent:
                 self._tell_parent(PointersKept(((name, known),)))
-        row = replace(row, holders=tuple(sorted({*row.holders, child})))
+        if child not in row.holders:
+            self.held[child] += 1
+            row = replace(row, holders=tuple(sorted({*row.holders, child})))
         self._decide(name, row, child)
 
     def _drop(self, name: str, child: Domain) -> None:
         row = self.rows[name]
         row = replace(row, holders=tuple([each for each in row.holders if each != child]))
+        self.held[child] -= 1
+        if not self.held[child]:
+            del self.held[child]
         if row.holders:
             self._decide(name, row)
             return
