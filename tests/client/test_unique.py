@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 import rostra
-from rostra.errors import BadInput, NameInUse, Unreachable
+from rostra.errors import BadInput, NameInUse, TooLarge, Unreachable
+from rostra.protocols.access import unique
 from rostra.testing import World, Worlds
 
 H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
@@ -75,3 +76,30 @@ async def test_only_plain_groups_are_founded(world: World) -> None:
                 ann.join("chess", unique=True, membership=membership)
         with pytest.raises(BadInput, match="are the system's"):  # a lock is not to be had by its name
             await ann.join("rostra/unique/chess")
+
+
+async def test_a_host_has_a_bounded_number_of_unique_names(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unique, "CLAIMS_OF_HOST_MAX", 2)
+    async with rostra.connect(H1) as ann, ann.join("chess", unique=True), ann.join("go", unique=True):
+        with pytest.raises(TooLarge, match="2 unique names"):
+            await ann.join("poker", unique=True)
+
+
+async def test_founders_are_looked_at_when_members_change_and_at_no_other_step(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[object] = []
+    is_in = unique.UniqueAgent._is_in
+    monkeypatch.setattr(
+        unique.UniqueAgent, "_is_in", lambda self, founding: looks.append(founding) or is_in(self, founding)
+    )
+    async with rostra.connect(H1) as ann, rostra.connect(H1) as bob, ann.join("chess", unique=True):
+        await world.settled()
+        looks.clear()
+        for _ in range(10):
+            await bob.resolve("go", fresh=True)
+        assert not looks, "questions of others cost nothing"
+        async with bob.join("go"):
+            assert looks

@@ -12,6 +12,7 @@ from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.config import FrontConfig, ShareLimits
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import NO_ENDPOINT, Answered, Ask, Goodbye, Told
+from rostra.protocols.led.requests import SequenceReply, SetMembers
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import (
     Changed,
@@ -164,6 +165,30 @@ def test_who_does_not_read_is_told_what_it_missed_and_answers_wait(world: World)
     (gap,) = [each for each in ann.told if isinstance(each, Gap)]
     assert gap.groups == (CHESS,) and gap.missed >= 4
     assert isinstance(ann._answers[ann._token], Done)
+
+
+def test_replies_to_a_sequence_that_are_not_read_are_missed_and_not_kept(world: World) -> None:
+    ann = Caller(world, ANN)
+    ann.link.stop_reading()
+    reply = SequenceReply(1, Endpoint(f"{HOST}/bob#7"), bytes(10_000))
+    (session,) = front(world).by_number.values()
+    for _ in range(1_000):
+        session.tell((ann.endpoint,), reply)
+    assert session.is_behind and len(session._items) < 200, "as many as their bytes allow"
+    ann.link.read_again()
+    world.run(1.0)
+    (gap,) = [each for each in ann.told if isinstance(each, Gap)]
+    assert gap.missed > 800
+
+
+def test_who_does_not_read_what_cannot_be_dropped_is_disconnected(world: World) -> None:
+    ann = Caller(world, ANN)
+    ann.link.stop_reading()
+    (session,) = front(world).by_number.values()
+    members = tuple([Endpoint(f"{HOST}/bob#{number}") for number in range(1_000)])
+    for _ in range(FrontConfig().answer_records_max // len(members) + 1):
+        session.tell((ann.endpoint,), SetMembers(Group("own", Domain("haifa")), members))
+    assert "does not read" in ann.ended
 
 
 def test_who_is_full_again_while_it_catches_up_is_told_what_it_missed_when_it_reads(

@@ -22,12 +22,22 @@ from msgspec import Struct
 
 from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Tell
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import AlreadyMember, BadInput, NameInUse, NotAllowed, Refused, RostraError, Unreachable
+from rostra.errors import (
+    AlreadyMember,
+    BadInput,
+    NameInUse,
+    NotAllowed,
+    Refused,
+    RostraError,
+    TooLarge,
+    Unreachable,
+)
 from rostra.groups.kinds import DeliveryKind, GroupKind
 from rostra.names import Endpoint, Group
 from rostra.protocols.access.events import MemberListed, MemberUnlisted
 from rostra.protocols.access.requests import JoinUnique
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import Absolute, Denied, Join, Leave, PutOut, Resolve, denied
 
@@ -60,6 +70,7 @@ class UniqueAgent(Service):
         self.founders: dict[Founding, Founder] = {}
         self._own: dict[int, Callable[[object], None]] = {}
         self._token = FIRST_TOKEN
+        self._counter = 0  # of the agent's joins and leaves, when we looked last
         self._now: Instant = 0.0
         self._out: list[Effect] = []
 
@@ -85,10 +96,12 @@ class UniqueAgent(Service):
         return self._end()
 
     def _end(self) -> list[Effect]:
-        for founding, founder in sorted(self.founders.items()):
-            if founder.token is None and not self._is_in(founding):  # it left, or is gone
+        if self._counter != self._agent.counter:  # else no member of ours joined or left since
+            inside = [each for each, founder in self.founders.items() if founder.token is None]
+            for founding in sorted([each for each in inside if not self._is_in(each)]):
                 del self.founders[founding]
                 self._unlock(founding)
+            self._counter = self._agent.counter
         out, self._out = self._out, []
         return out
 
@@ -101,6 +114,11 @@ class UniqueAgent(Service):
         self._agent.check_may_join(group)
         if group in self._agent.endpoints[me].groups or founding in self.founders:
             raise AlreadyMember(f"{me} is in {group} already, or joins it", fix="leave first")
+        if len(self.founders) >= CLAIMS_OF_HOST_MAX:
+            raise TooLarge(
+                f"this host holds or asks for {CLAIMS_OF_HOST_MAX} unique names",
+                fix="leave one of them first",
+            )
         self.founders[founding] = Founder(join, token)
         kind = GroupKind(delivery=DeliveryKind.ATOMIC, within=me)
         lock = Join(lock_of(group), online=False, group_kind=kind)

@@ -61,6 +61,8 @@ from rostra.protocols.led.requests import (
     LeaveLed,
     OpenSequence,
     SequenceMessage,
+    SequenceReply,
+    SetMembers,
 )
 from rostra.protocols.relaxed.requests import (
     Absolute,
@@ -139,7 +141,8 @@ _SPOKEN: Final = (
     *get_args(AnySetRequest),
 )
 
-_SET_NOTICES: Final = tuple([each for each in get_args(AnySetNotice) if each is not SequenceMessage])
+_BODIES: Final = (SequenceMessage, SequenceReply)
+_SET_NOTICES: Final = tuple([each for each in get_args(AnySetNotice) if each not in _BODIES])
 
 _WORDS: Final = frozenset({Reading, BadAsk, Pong, Goodbye})
 
@@ -274,6 +277,9 @@ class ProgramSession:
             self._port.write_at_end_of_turn(self)
         self._items.append(Told(numbers, notice))
         self._queued += 1 + _records(notice)
+        if self._reader.is_full and self._queued > self.front.config.answer_records_max:
+            self._port.count("program_disconnected", "notices not read")
+            self.link.abort("it does not read what cannot be dropped")
 
     def write(self) -> None:
         while self._items and not self._reader.is_full:
@@ -328,7 +334,7 @@ class ProgramSession:
         for number in numbers:
             endpoint = self.endpoints[number]
             missed = all_missed.setdefault(endpoint, Missed())
-            if type(notice) is Message or type(notice) is SequenceMessage:
+            if type(notice) is Message or type(notice) in _BODIES:
                 missed.messages += 1
             elif type(notice) is Changed or type(notice) is Snapshot:
                 # What this watcher still knows is what came before the first that it missed.
@@ -665,9 +671,9 @@ def holding(request: Any) -> Holding:
 
 
 _NEVER_DROPPED: Final = (Gap, Life, NotDelivered, *_SET_NOTICES)
-"""Small, rare, and not to be had again by asking."""
+"""Not to be had again by asking. A program that does not read them is disconnected in the end."""
 
-_LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed})
+_LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed, SetMembers})
 _DOCUMENTS: Final = frozenset({Inspected, Recalled})
 
 
@@ -676,4 +682,6 @@ def _records(said: Any) -> int:
         return len(said.members)
     if type(said) is Resolved:
         return sum([len(members) for _, members in said.parts])
+    if type(said) in _BODIES:
+        return len(said.body) // RECORD_BYTES
     return len(said.document) // RECORD_BYTES if type(said) in _DOCUMENTS else 0
