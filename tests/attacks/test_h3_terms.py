@@ -195,4 +195,4 @@ async def test_a_stranger_in_a_replicas_place_does_not_end_elections(replicated:
 
 
 async def voter_is_down(lab: Lab, voter: Domain, peer: Domain) -> bool:
-    return (await lab.inspect(voter))["core"]["replicas"][peer] == "down"
+    return (await lab.inspect(voter))["core"]["seats"][peer] == "down"

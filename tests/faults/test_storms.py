@@ -18,9 +18,9 @@ EVERY_SEED_THAT_EVER_FAILED: list[tuple[str, int]] = [
     ("pair", 239),
     ("uneven", 41),
     ("single", 11050),  # ... while packets still queued behind one that a fault had slowed
-    ("talk", 112),  # a delegate that had left was owed an answer, and got one
-    ("talk", 198),  # whoever spoke had gone before anybody listened: nothing was wrong, and nothing judged
-    ("talk", 376),  # a program was killed before its agent, which stood still, had answered it
+    ("fifo", 112),  # a delegate that had left was owed an answer, and got one
+    ("fifo", 198),  # whoever spoke had gone before anybody listened: nothing was wrong, and nothing judged
+    ("fifo", 376),  # a program was killed before its agent, which stood still, had answered it
 ]
 
 STORMS = [

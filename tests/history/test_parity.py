@@ -230,7 +230,7 @@ SMOOTH = {"others-come-and-go": 0.0, "stalls-at-a-join": 0.12}
 SMOOTH_BOUND_S = 0.03
 """Nothing takes a moment longer in these worlds, unless somebody waits."""
 
-STORMS = [(0, "pair"), (4, "single"), (6, "talk")]
+STORMS = [(0, "pair"), (4, "single"), (6, "fifo")]
 
 
 class Brought:
