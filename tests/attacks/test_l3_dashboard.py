@@ -26,7 +26,7 @@ def nodes() -> Iterator[dict[str, HostileNode]]:
         "eu": document("eu", core={"server": "domain", "groups": GROUPS}),
         "us": document("us", core={"server": "domain"}),
         "mars": document("mars", links={"lab": "up"}, programs=7),
-        "moon": document("moon", core={"server": "domain"}, speech=[{"group": []}]),
+        "moon": document("moon", core={"server": "domain"}, streams=[{"group": []}]),
     }
     nodes = {path: HostileNode({path: said}, path) for path, said in documents.items()}
     yield nodes
