@@ -28,7 +28,7 @@ from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.fifo.delegate import DelegateCore
-from rostra.protocols.fifo.events import AskMembership, Heard, JoinAsked, Told, Transmit
+from rostra.protocols.fifo.events import AskMembership, Heard, JoinAsked, Noticed, Transmit
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
     Channel,
@@ -89,7 +89,7 @@ class Driver:
         return effects
 
     def tell(self, notice: object) -> list[Effect]:
-        return self.step(Told(notice))
+        return self.step(Noticed(notice))
 
     def run(self, for_s: float) -> None:
         end = self.now + for_s
@@ -181,11 +181,11 @@ def member(*, senders: int = 1, others: int = 0) -> MemberCore:
     core.step(0.0, JoinAsked(core.me, 1, G, 1, Role.RECEIVE))
     near = tuple(people("huji", Role.SEND, senders))
     rest = tuple(people("mit", Role.RECEIVE, others))
-    core.step(0.0, Told(ns.Absolute(G, (delegate_at(HUJI), *near, *rest))))
+    core.step(0.0, Noticed(ns.Absolute(G, (delegate_at(HUJI), *near, *rest))))
     floors = tuple(sorted({host_of(each.endpoint): (1, 1) for each in near}.items()))
     entries = tuple([CutEntry(each.endpoint, each.stamp, Role.SEND, 1) for each in near])
     reply = SyncReply(G, 1, 1, (Cut(HUJI, 1, floors, True, entries),), Channel())
-    core.step(0.0, Told(ns.Message(delegate_at(HUJI).endpoint, encode(reply))))
+    core.step(0.0, Noticed(ns.Message(delegate_at(HUJI).endpoint, encode(reply))))
     return core
 
 

@@ -81,7 +81,7 @@ def test_a_leave_costs_a_delegate_the_same_however_many_speak():
         members = crowd("huji.h1", count)
         bench.joined(*members)
         left = ns.Left(G, members[0].endpoint, (1, 2 * count + 10), Cause.LEAVE, last=0)
-        return lines(lambda: bench.core.step(1.0, ev.Told(left)))
+        return lines(lambda: bench.core.step(1.0, ev.Noticed(left)))
 
     assert leave(MANY) < leave(FEW) + 10
 

@@ -260,10 +260,10 @@ class Mouth:
         """Its member is let into the group: see `test_fifo_member.py`."""
         me = Member(MOUTH, (7, 1), b"", FIFO, FifoAttributes(Role.SEND, 1))
         listed = ns.Absolute(G, tuple(sorted((me, OURS), key=lambda each: each.endpoint)))
-        [question] = controls(self.step(ev.Told(listed)))
+        [question] = controls(self.step(ev.Noticed(listed)))
         assert isinstance(question, StartSync)
         reply = SyncReply(G, question.req, 7, (cut("huji", epoch=7),), Channel())
-        return self.step(ev.Told(ns.Message(OURS.endpoint, encode(reply))))
+        return self.step(ev.Noticed(ns.Message(OURS.endpoint, encode(reply))))
 
 
 def envelopes(effects: list[Effect]) -> list[tuple[Endpoint, int, int]]:

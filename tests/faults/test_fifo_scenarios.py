@@ -500,7 +500,7 @@ def test_xx21_a_tree_that_changes_every_second_loses_nothing(seed):
             delegate = net.delegate(lan)
             tree = ForwardingTree(G, version, "a", links)
             source = Endpoint("a.-delegate/adhoc#1")
-            for effect in delegate.step(net.now, ev.Told(Message(source, encode(tree)))):
+            for effect in delegate.step(net.now, ev.Noticed(Message(source, encode(tree)))):
                 net._perform(lan, effect)
         if version < 108:
             net.at(1.0, lambda: change(version + 1))

@@ -64,7 +64,7 @@ class _Bench:
         raise NotImplementedError
 
     def tell(self, notice: Any) -> list[Effect]:
-        return self.step(ev.Told(notice))
+        return self.step(ev.Noticed(notice))
 
     def joined(self, *members: Member, cause: Cause = Cause.JOIN, part: Part | None = None) -> list[Effect]:
         return self.tell(ns.Joined(G, members, cause, part))

@@ -6,6 +6,7 @@ your threads ── Portal.call ──▶ │ the loop's thread: the asynchronou
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
@@ -134,7 +135,7 @@ class ThreadStream(Generic[T]):
         return batch
 
 
-class BlockingContext:
+class BlockingContext(ABC):
     """For ``with``."""
 
     def __enter__(self) -> Self:
@@ -145,8 +146,8 @@ class BlockingContext:
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
 
 async def entered(entering: Awaitable[T]) -> T:

@@ -96,22 +96,22 @@ class MergeGroups(GroupOrder, frozen=True, tag=6):
 AnyOrder = CreateGroup | SetAttributes | DeleteGroup | RemoveMembers | SplitGroup | MergeGroups
 
 
-class Ordered(Struct, frozen=True, array_like=True):
+class CallerOrder(Struct, frozen=True, array_like=True):
     """What a change carries."""
 
     caller: Endpoint
     order: AnyOrder
 
 
-_ordered = Decoder(Ordered)
-_check = check_of(Ordered)
+_ordered = Decoder(CallerOrder)
+_check = check_of(CallerOrder)
 
 
 def encode_order(caller: Endpoint, order: AnyOrder) -> bytes:
-    return encode(Ordered(caller, order))
+    return encode(CallerOrder(caller, order))
 
 
-def decode_order(data: bytes) -> Ordered | None:
+def decode_order(data: bytes) -> CallerOrder | None:
     try:
         ordered = _ordered.decode(data)
         _check(ordered)

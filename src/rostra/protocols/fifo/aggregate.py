@@ -37,10 +37,10 @@ from rostra.protocols.fifo.events import (
     Heard,
     JoinAsked,
     LeaveAsked,
+    Noticed,
     Parted,
     Sent,
     Submitted,
-    Told,
     Tuned,
 )
 from rostra.protocols.fifo.member import MemberCore
@@ -143,7 +143,7 @@ class Aggregate:
                 self._tidy()
             case TimerFired(timer) if timer[4] == "submitted voice":
                 self._voice_given.fired()  # and feed
-            case TimerFired() | Told():
+            case TimerFired() | Noticed():
                 self._drive(event)
             case _:
                 effects.append(Ignored(type(event).__name__, "not an event of an aggregate"))

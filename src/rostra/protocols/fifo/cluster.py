@@ -4,7 +4,7 @@
     ┌────────────────────────────────────────────────┐       ┌───────────────────┐
     │ DelegateCore, one per group                    │       │                   │
     │ Aggregate, for submitters                      │       │                   │
-    │   │ AskMembership       ▲ Told                 │       │                   │
+    │   │ AskMembership       ▲ Noticed              │       │                   │
     │   ▼                     │                      │  call │                   │
     │ LocalServer, of a host that exists only here ──┼──────▶│ takes it for one  │
     │                                                │ hear  │ of its children   │
@@ -51,9 +51,9 @@ from rostra.protocols.fifo.events import (
     Cast,
     Heard,
     MirrorReplicated,
+    Noticed,
     Spilled,
     SpilledRead,
-    Told,
     Transmit,
 )
 from rostra.protocols.fifo.messages import ADHOC, Channel, decode_control
@@ -277,7 +277,7 @@ class ClusterCore(Service):
                     self._told(now, endpoints, notice, out)
                 case Answer(token, ns.Absolute() as result):
                     machine = self._asked.pop(token)
-                    self._perform(now, machine, machine.step(now, Told(result)), out)
+                    self._perform(now, machine, machine.step(now, Noticed(result)), out)
                 case Answer(token):
                     self._asked.pop(token, None)
                 case _:
@@ -303,7 +303,7 @@ class ClusterCore(Service):
             case ns.Only() | ns.Without():
                 concerned = [table[group] for table in self._tables(endpoints) for group in sorted(table)]
         for machine in concerned:
-            self._perform(now, machine, machine.step(now, Told(notice)), out)
+            self._perform(now, machine, machine.step(now, Noticed(notice)), out)
 
     def _may_speak(self, source: Endpoint, group: Group) -> bool:
         """May this endpoint send control messages about this group? A host of our LAN needs a member in it;
@@ -356,7 +356,7 @@ class ClusterCore(Service):
                         self._transmit(now, to, group, piece, out)
                 case AskMembership(ns.SendTo((to,), data)) if to == delegate_of(self.lan):
                     message_ = ns.Message(self.mouth, data)
-                    self._between.append((machine.group, Told(message_), False))
+                    self._between.append((machine.group, Noticed(message_), False))
                     self._delegate(machine.group)
                 case AskMembership(request):
                     assert self.local is not None

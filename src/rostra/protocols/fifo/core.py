@@ -3,7 +3,7 @@
       HostCore
       ┌────────────────────────────────────────┐
       │ MemberCore, MemberCore ◀── Reception   │  data: datagrams
-      │   │ AskMembership             ▲ Told   │◀────────────────▶
+      │   │ AskMembership             ▲ Noticed│◀────────────────▶
       └───┼───────────────────────────┼────────┘
       call▼                           │hear
       ┌────────────────────────────────────────┐  control: links
@@ -45,6 +45,7 @@ from rostra.protocols.fifo.events import (
     JoinAsked,
     JoinRefused,
     LeaveAsked,
+    Noticed,
     Paused,
     Resumed,
     SendingStopped,
@@ -53,7 +54,6 @@ from rostra.protocols.fifo.events import (
     StreamsUnwanted,
     StreamsWanted,
     Submitted,
-    Told,
     Transmit,
     ViewGiven,
 )
@@ -458,7 +458,7 @@ class HostCore(Service):
                 if not members:
                     self._tell(endpoints, notice, out)
                     return
-                self._told_members(now, group, endpoints, Told(notice), out)
+                self._told_members(now, group, endpoints, Noticed(notice), out)
                 others = tuple([endpoint for endpoint in endpoints if endpoint not in members])
                 if others:
                     self._tell(others, notice, out)
@@ -474,14 +474,14 @@ class HostCore(Service):
             case ns.Only() | ns.Without():
                 groups = sorted({group for endpoint in endpoints for group in self._groups_of(endpoint)})
                 for group in groups:
-                    self._told_members(now, group, endpoints, Told(notice), out)
+                    self._told_members(now, group, endpoints, Noticed(notice), out)
                 out.append(Tell(endpoints, notice))
             case ns.Message(source, data) if host_of(source) == delegate_host(parent(self.host)):
                 message = decode_control(data)
                 if message is None:
                     out.append(Ignored("Message", "not a control message"))
                     return
-                self._told_members(now, message.group, endpoints, Told(notice), out)
+                self._told_members(now, message.group, endpoints, Noticed(notice), out)
             case ns.Message(source) if host_of(source).endswith(f".{DELEGATE}"):
                 out.append(Ignored("Message", "from a delegate of another LAN"))
             case ns.NotDelivered(destinations) if all(
@@ -498,7 +498,7 @@ class HostCore(Service):
             out.append(Tell(endpoints, seen))
 
     def _told_members(
-        self, now: Instant, group: Group, endpoints: tuple[Endpoint, ...], told: Told, out: list[Effect]
+        self, now: Instant, group: Group, endpoints: tuple[Endpoint, ...], told: Noticed, out: list[Effect]
     ) -> None:
         """What these are told in a group: once for all who share a reception."""
         members = self.members.get(group, {})
@@ -526,9 +526,9 @@ class HostCore(Service):
         match result:
             case ns.Absolute():
                 if isinstance(member, Reception):
-                    self._received(now, member, Told(result), out, list(member.members))
+                    self._received(now, member, Noticed(result), out, list(member.members))
                 else:
-                    self.perform(now, member, member.step(now, Told(result)), out)
+                    self.perform(now, member, member.step(now, Noticed(result)), out)
             case ns.Denied() if joining is not None and not isinstance(member, Reception):
                 out.append(Answer(joining, result))
                 self.perform(now, member, member.step(now, JoinRefused(result)), out)

@@ -30,10 +30,10 @@ from rostra.protocols.fifo.events import (
     Heard,
     Located,
     MirrorReplicated,
+    Noticed,
     Replicate,
     Spilled,
     SpilledRead,
-    Told,
 )
 from rostra.protocols.fifo.kept import Kept
 from rostra.protocols.fifo.messages import (
@@ -176,7 +176,7 @@ class DelegateCore:
                 else:
                     for message in messages:
                         self._heard(source, message)
-            case Told(notice):
+            case Noticed(notice):
                 self._told(notice)
             case TimerFired(timer):
                 self._timer_fired(str(timer[4]), str(timer[5]))

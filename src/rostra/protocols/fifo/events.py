@@ -74,7 +74,7 @@ class Resumed(Event, frozen=True):
 # Between the core of a host or cluster and its state machines
 
 
-class Told(Event, frozen=True):
+class Noticed(Event, frozen=True):
     """A notice for this endpoint from the membership service, or its answer to `Resolve`."""
 
     notice: Any

@@ -28,12 +28,12 @@ from rostra.protocols.fifo.events import (
     JoinAsked,
     JoinRefused,
     LeaveAsked,
+    Noticed,
     Parted,
     Paused,
     Resumed,
     Sent,
     Submitted,
-    Told,
 )
 from rostra.protocols.fifo.lan import Lans
 from rostra.protocols.fifo.reception import (
@@ -151,7 +151,7 @@ class MemberCore:
                         self.reception.hear(source, message)
             case Submitted(_, _, count, block, at):
                 self._submitted(count, block, at)
-            case Told(notice):
+            case Noticed(notice):
                 if isinstance(self._own, InGroup):
                     self.reception.told(notice, (self.me,))
             case TimerFired(timer):

@@ -31,7 +31,7 @@ from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, S
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, host_of, inside
 from rostra.protocols.fifo.audience import HostVoice
-from rostra.protocols.fifo.events import Heard, Joined, Left, Only, Ready, Told, Tuned, Without
+from rostra.protocols.fifo.events import Heard, Joined, Left, Noticed, Only, Ready, Tuned, Without
 from rostra.protocols.fifo.lan import Lans
 from rostra.protocols.fifo.messages import (
     Cut,
@@ -170,7 +170,7 @@ class Reception:
             case Heard(_, source, messages):
                 for message in messages:
                     self.hear(source, message)
-            case Told(notice):
+            case Noticed(notice):
                 self.told(notice, told)
             case TimerFired(timer):
                 self.timer_fired(str(timer[4]), str(timer[5]))

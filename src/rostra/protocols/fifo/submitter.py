@@ -24,13 +24,13 @@ from rostra.protocols.fifo.events import (
     Heard,
     JoinAsked,
     LeaveAsked,
+    Noticed,
     Parted,
     Paused,
     Ready,
     Resumed,
     Sent,
     Submitted,
-    Told,
 )
 from rostra.protocols.fifo.sending import Outbound
 from rostra.protocols.fifo.voice import Alarm, StepContext
@@ -100,7 +100,7 @@ class Submitter:
             case Submitted(_, _, count, block, at):
                 if not self.sending.submit(count, block, at):
                     self.voice.ignore("Submitted", "beyond the credit")
-            case Told() | Paused() | Resumed():
+            case Noticed() | Paused() | Resumed():
                 pass  # we are in no view, and are given nothing to read
             case TimerFired(timer):
                 self._timer_fired(str(timer[4]))

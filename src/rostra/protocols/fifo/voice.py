@@ -73,7 +73,7 @@ class StepContext:
         self.effects.append(AskMembership(request))
 
     def resolve(self) -> None:
-        """Ask for the list of members. It comes as `Told(Absolute)`."""
+        """Ask for the list of members. It comes as `Noticed(Absolute)`."""
         self.ask(Resolve(self.group.name, self.group.scope))
 
     def say(self, to: Endpoint, message: Control) -> None:
