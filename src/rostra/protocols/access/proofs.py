@@ -204,8 +204,12 @@ def is_signed(key: bytes, signature: bytes, said: bytes) -> bool:
 
 _proofs: Final = msgspec.msgpack.Decoder(Proof)
 _revocations: Final = msgspec.msgpack.Decoder(Revocation)
-_asked: Final = msgspec.msgpack.Decoder(KeyAsked | SealedQuestion)
-_answers: Final = msgspec.msgpack.Decoder(KeyShown | AuthorityAnswer)
+_asked: Final[msgspec.msgpack.Decoder[KeyAsked | SealedQuestion]] = msgspec.msgpack.Decoder(
+    KeyAsked | SealedQuestion
+)
+_answers: Final[msgspec.msgpack.Decoder[KeyShown | AuthorityAnswer]] = msgspec.msgpack.Decoder(
+    KeyShown | AuthorityAnswer
+)
 _questions: Final = msgspec.msgpack.Decoder(
     tuple[Group, Annotated[bytes, Meta(max_length=CREDENTIAL_BYTES_MAX)]]
 )
