@@ -43,7 +43,9 @@ def test_a_plain_transfer_takes_n_plus_one_frames_and_all_deliver_at_one_positio
     }
     assert net.frames(since=began)[0].frame.control.attributes == ACK | WAIT | ORDER
     runs = [net.logs[each].runs() for each in (a, *others)]
-    assert [[(run.items, run.position) for run in each] for each in runs] == [[((b"hello",), 5)]] * 4  # behind four views
+    assert [[(run.items, run.position) for run in each] for each in runs] == [
+        [((b"hello",), 5)]
+    ] * 4  # behind four views
     assert results(net, a) == ["accepted"]
     sound(net)
 

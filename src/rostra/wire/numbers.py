@@ -15,7 +15,6 @@ from rostra.protocols.access.requests import NamesTold
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained
 from rostra.protocols.agreed.messages import AnySetMessage
-from rostra.protocols.atomic.frames import AnyAmpFrame
 from rostra.protocols.atomic.messages import AnyStationMessage, CarriedFrame
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election

@@ -151,7 +151,7 @@ class GateClosed(Effect, frozen=True):
 
 
 class AccessExceeded(Effect, frozen=True):
-    """To management, where it decides who is a member: inaccessible for longer, or more often, than is allowed
+    """To management, where it decides who is a member: inaccessible for longer, or more often, than it may be
     (A-055)."""
 
     cause: str

@@ -248,9 +248,7 @@ def _end_decided(turn: GateTurn) -> None:
     if transfer.phase == "confirming":
         _finish(turn, "accepted")
     elif (
-        transfer.because == "suspended"
-        and transfer.run.tries < turn.config.omissions
-        and turn.config.resend
+        transfer.because == "suspended" and transfer.run.tries < turn.config.omissions and turn.config.resend
     ):
         turn.put(waiting=(replace(transfer.run, tries=transfer.run.tries + 1), *turn.s.waiting))
         _over(turn)

@@ -239,13 +239,17 @@ class BeaconFrame(AmpFrame, frozen=True, tag=90):
     size: Natural
 
 
-class FramePart(AmpMessage, frozen=True, tag=91, gc=False):
+class AmpPiece(AmpMessage, frozen=True):
+    """About a frame that fits no datagram."""
+
+
+class FramePart(AmpPiece, frozen=True, tag=91, gc=False):
     """Bytes of a frame that fits no datagram, or that was asked for again (`parts.py`)."""
 
     data: Data
 
 
-class FrameNak(AmpMessage, frozen=True, tag=92):
+class FrameNak(AmpPiece, frozen=True, tag=92):
     """These bytes of a frame are missing here."""
 
     nak: Nak
@@ -339,7 +343,7 @@ def encode_frame(frame: AnyAmpFrame) -> bytes:
 def decode_frame(octets: bytes) -> AnyAmpFrame | None:
     """None: it is none."""
     try:
-        frame = _decoder.decode(octets)
+        frame: AnyAmpFrame = _decoder.decode(octets)
         check_amp(frame)
     except (BadInput, *UNDECODABLE):
         return None

@@ -7,10 +7,10 @@ No station orders for the others: the station of the sender coordinates each run
 propose its position. Views come from agreed membership; the station of rank 0 carries them out
 (`executing.py`). Every view suspends and flushes.
 
-With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: its own members are given it, which is
-their receipt, when every station has the decision. With "sent" they are when it is decided. At other hosts it
-is delivered with the decision in both cases: a host that is lost together with the sender's may have delivered
-what no other one will (TA10).
+With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: its own members are given it, which
+is their receipt, when every station has the decision. With "sent" they are when it is decided. At other hosts
+it is delivered with the decision in both cases: a host that is lost together with the sender's may have
+delivered what no other one will (TA10).
 """
 
 from collections import deque
@@ -43,6 +43,7 @@ from rostra.protocols.atomic.amp_state import (
 )
 from rostra.protocols.atomic.events import HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.executing import WENT_ON
+from rostra.protocols.atomic.feeds import ASK_S
 from rostra.protocols.atomic.frames import (
     ITEMS_MAX,
     STATIONS_MAX,
@@ -129,6 +130,7 @@ class NegotiatedStation:
         self._waiting: deque[RunEntry] = deque()  # of our members
         self._sending: tuple[RunEntry, ...] = ()  # in the run that is on its way
         self._rests = False  # a member somewhere could not take it
+        self._asks = False  # parts of frames are missing here
         self._due: deque[RunDelivered | ViewIndicated] = deque()  # not given to our members yet
         self._sender = FrameSender(self.me, datagram_bytes, numbers)
         self._receiver = FrameReceiver(me.host)
@@ -136,6 +138,12 @@ class NegotiatedStation:
     @property
     def numbers(self) -> int:
         return max(self.gate.state.mtn, self.gate.state.mdn, self._sender.last)
+
+    @property
+    def given(self) -> int:
+        """Everything up to this position was given to members here."""
+        state = self.gate.state
+        return self._due[0].position - 1 if self._due else state.delivered
 
     @property
     def hosts(self) -> frozenset[Domain]:
@@ -201,9 +209,13 @@ class NegotiatedStation:
     def closed(self, out: list[Effect]) -> None:
         self._sending = ()
         self._waiting.clear()
+        self._receiver = FrameReceiver(self.me.host)
         if self._rests:
             self._rests = False
             out.append(CancelTimer(self._timer("again")))
+        if self._asks:
+            self._asks = False
+            out.append(CancelTimer(self._timer("parts")))
         if self.gate.state.standing != "closed":
             self._step(0.0, GateLeft(), out)
         self.excluded = ""
@@ -219,10 +231,10 @@ class NegotiatedStation:
             frame = None
             self._post(source, self._sender.repairs(now, message), out)
         elif isinstance(message, FramePart):
-            taken = self._receiver.take(now, source, message)
-            frame = None if isinstance(taken, list) else taken
-            if isinstance(taken, list):
-                self._post(source, taken, out)
+            frame = self._receiver.take(now, source, message)
+            if self._receiver.lacks and not self._asks:
+                self._asks = True
+                out.append(SetTimer(self._timer("parts"), ASK_S))
         if frame is None:
             return
         if not isinstance(frame, AnyAmpFrame) or not _is_of_members(source, frame):
@@ -236,6 +248,12 @@ class NegotiatedStation:
     def ticked(self, now: Instant, out: list[Effect], *timer: str | int) -> None:
         if timer == ("again",):
             self._rests = False
+        elif timer == ("parts",):
+            for host, nak in self._receiver.asks(now):
+                self._post(host, [nak], out)
+            self._asks = self._receiver.lacks
+            if self._asks:
+                out.append(SetTimer(self._timer("parts"), ASK_S))
         else:
             self._step(now, TimerFired(("amp", *timer)), out)
         self._end(now, out)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Instant
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.atomic.feeds import ASK_S, PARTS_BYTES, REPAIR_BYTES, OutFeed
+from rostra.protocols.atomic.feeds import PARTS_BYTES, REPAIR_BYTES, OutFeed
 from rostra.protocols.atomic.frames import (
     AmpStationId,
     AnyAmpFrame,
@@ -30,6 +30,7 @@ from rostra.protocols.flow.messages import Data
 from rostra.protocols.flow.recovery import Hole
 from rostra.protocols.flow.runs import payloads
 
+ASKS_MAX: Final = 8
 FRAMES_KEPT: Final = 8
 """Frames in parts that may be asked for again; and of each other station, that may come again."""
 
@@ -74,40 +75,50 @@ class FrameReceiver:
         self._host = host
         self._parts = Parts(lambda stream, number: PARTS_BYTES)
         self._whole: dict[Endpoint, dict[int, AnyAmpFrame]] = {}
-        self._ask_from: dict[Endpoint, Instant] = {}
+        self._lacks: dict[Endpoint, tuple[int, int]] = {}  # the last frame in parts, and how often we asked
 
-    def take(self, now: Instant, source: Domain, part: FramePart) -> AnyAmpFrame | list[FrameNak]:
-        """The frame, if it is whole now; else what is to be asked for."""
+    @property
+    def lacks(self) -> bool:
+        """Is there a frame of which parts have come, and not all?"""
+        return bool(self._lacks)
+
+    def take(self, now: Instant, source: Domain, part: FramePart) -> AnyAmpFrame | None:
+        """The frame, if it is whole now."""
         data, stream = part.data, part.data.stream
         if host_of(stream) != source:
-            return []
+            return None
         number = data.run.first
         if (again := self._whole.get(stream, {}).get(number)) is not None:
             return again
         whole = self._parts.take(now, data) if data.size else data
         if whole is None:
-            return self._asks(now, data)
+            self._lacks[stream] = (number, 0)
+            return None
+        if self._lacks.get(stream, (0, 0))[0] == number:
+            del self._lacks[stream]
         frame = None if whole.size else decode_frame(payloads(whole.run)[0])
-        if frame is None:
-            return []
-        known = self._whole.setdefault(stream, {})
-        known[number] = frame
-        if len(known) > FRAMES_KEPT:
-            del known[next(iter(known))]
+        if frame is not None:
+            known = self._whole.setdefault(stream, {})
+            known[number] = frame
+            if len(known) > FRAMES_KEPT:
+                del known[next(iter(known))]
         return frame
 
-    def _asks(self, now: Instant, data: Data) -> list[FrameNak]:
-        is_last = data.offset + len(data.run.block) == data.size
-        if not (is_last or data.repair) or now < self._ask_from.get(data.stream, 0.0):
-            return []
-        self._ask_from[data.stream] = now + ASK_S
-        number = data.run.first
-        hole = Hole(number, number, now)
-        return [FrameNak(nak) for nak in questions(data.stream, [hole], self._host, 1, self._parts)]
+    def asks(self, now: Instant) -> list[tuple[Domain, FrameNak]]:
+        """For what is missing. As long as nothing comes of it, a few times: its sender's next round says if
+        it is still wanted."""
+        found: list[tuple[Domain, FrameNak]] = []
+        for stream, (number, times) in list(self._lacks.items()):
+            if times >= ASKS_MAX:
+                del self._lacks[stream]
+                continue
+            self._lacks[stream] = (number, times + 1)
+            naks = questions(stream, [Hole(number, number, now)], self._host, 1, self._parts)
+            found += [(host_of(stream), FrameNak(nak)) for nak in naks]
+        return found
 
     def forget(self, hosts: frozenset[Domain]) -> None:
         """Only these stations are left."""
-        gone = [stream for stream in (*self._whole, *self._ask_from) if host_of(stream) not in hosts]
-        for stream in gone:
+        for stream in [each for each in (*self._whole, *self._lacks) if host_of(each) not in hosts]:
             self._whole.pop(stream, None)
-            self._ask_from.pop(stream, None)
+            self._lacks.pop(stream, None)
