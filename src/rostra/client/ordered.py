@@ -590,7 +590,7 @@ class Ordered(ShowsViews, OneReader):
             self._flush()
 
     def _settle(self, reject_from: int, cause: str) -> None:
-        """No receipt comes any more. Messages from this number on reached no member; those before may have."""
+        """No receipt comes any more. Messages from this number are at no member; earlier ones may have."""
         number = self._placed
         doubt = InDoubt(
             f"a message of {self.me.endpoint} in {self.group} may be delivered, or not: {cause}",
