@@ -99,6 +99,7 @@ from rostra.protocols.led.messages import (
     SequenceReplied,
     SequenceTaken,
     SetReleased,
+    SpreadLetter,
     TransientMessage,
     decode_letter,
     encode_letter,
@@ -118,7 +119,7 @@ from rostra.protocols.led.requests import (
 )
 from rostra.protocols.led.resolving import LedResolves
 from rostra.protocols.led.sequences import Sequences
-from rostra.protocols.led.state import AgentId, Attach, Child, TreeState
+from rostra.protocols.led.state import AgentId, TreeState
 from rostra.protocols.led.stays import (
     LedSet,
     LedStay,
@@ -162,7 +163,7 @@ class LedAgent(Service):
     name = LED_AGENT
     takes = (
         *(JoinLed, LeaveLed, Close, EndpointGone, Resolve, *get_args(AnySetRequest)),
-        *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
+        *(CarriedLetter, SpreadLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
     def __init__(
@@ -227,6 +228,9 @@ class LedAgent(Service):
                     out.append(Ignored(type(message).__name__, "not a neighbour"))
                 elif isinstance(message, CarriedLetter):
                     self._arrived(message)
+                elif isinstance(message, SpreadLetter):
+                    if (letter := self.sequences.arrived(message)) is not None:
+                        self._letter(message.source, letter)
                 else:
                     self._told = {scope: AgentId(path, life) for scope, path, life in message.registrars}
                     self._registrars_changed()
@@ -643,16 +647,7 @@ class LedAgent(Service):
         """Agents that a set is connected to, or wants to be."""
         needed = self.transient.needed() | self.sequences.needed()
         for tree in self.trees.values():
-            record = tree.record
-            assert record is not None, "a set without a record"
-            needed.update([child.agent for child in record.children])
-            match record.standing:
-                case Attach(parent=parent):
-                    needed.add(parent)
-                case Child(parent=parent, moving=moving):
-                    needed.add(parent)
-                    if moving is not None:
-                        needed.add(moving.parent)
+            needed.update(tree.connected)
         return needed
 
     # Letters
@@ -671,6 +666,12 @@ class LedAgent(Service):
         fits = len(body) <= LETTER_BYTES_MAX
         carried = Send(self._server, CarriedLetter(self.host, to, body))
         self.out.append(carried if fits else Ignored(type(letter).__name__, "too large"))
+
+    def spread(self, places: tuple[tuple[Domain, tuple[str, ...]], ...], letter: SequenceData) -> None:
+        """One frame to all of these hosts."""
+        down = Ignored("SpreadLetter", "next hop is down")
+        frame = SpreadLetter(self.host, places, encode_letter(letter))
+        self.out.append(Send(self._server, frame) if self.up else down)
 
     def _arrived(self, carried: CarriedLetter) -> None:
         if carried.to != self.host or carried.source == self.host:
