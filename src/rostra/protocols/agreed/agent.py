@@ -507,6 +507,11 @@ class AgreedAgent(Service):
             out.append(Ignored("ViewTold", "the core-set may not know that we are back"))
             return
         before = known.view
+        if before is not None and told.id[:2] < before.id[:2] and self._follows(known):
+            # Of a set that began anew from what we held before: it has to count on from what we hold now.
+            out.append(Ignored("ViewTold", "older than the view that we hold"))
+            self._hold_one(told.group, out)
+            return
         view = view_of(told, before)
         if view is None:
             out.append(Send(self._server, ViewTaken(told.group, self.host, told.id, whole=True)))

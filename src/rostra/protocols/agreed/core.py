@@ -270,8 +270,9 @@ class SetCore(Reforming):
         """Follow this round. After an election, as one who took part: without those who did not, and without
         the coordinator that we followed before."""
         proposal, round = message.proposal, message.round
-        before = self.state.lock
-        self._set(phase=Locked(proposal, round), carried=message.groups)
+        before, since = self.state.lock, self.state.locked_since(proposal.pid)
+        lock = Locked(proposal, round, since=round.attempt if since is None else since)
+        self._set(phase=lock, carried=message.groups)
         self._try(proposal)
         self._forget(proposal.pid)
         without = set(message.cut)
@@ -524,10 +525,12 @@ class SetCore(Reforming):
             case Coordinating(own_proposal) if own_proposal.pid == proposal.pid:
                 self._repeat([who])
             case Electing(own_proposal) | Locked(own_proposal) if own_proposal.pid == proposal.pid:
-                if (
-                    message.status is AgreementStatus.ACKED and state.me not in message.heard
-                ):  # or it is an answer
-                    self._send(who, self._status(proposal, round, AgreementStatus.ACKED, (who,)))
+                # As its winner heard of us: one that took no part in that round, and follows the winner, must
+                # not be taken for the winner itself.
+                was_in = (state.locked_since(proposal.pid) or 0) <= round.attempt
+                stood = AgreementStatus.ACKED if was_in else AgreementStatus.UNAWARE
+                if message.status is AgreementStatus.ACKED and state.me not in message.heard:
+                    self._send(who, self._status(proposal, round, stood, (who,)))  # or it is an answer
             case _ if message.status is not AgreementStatus.ACKED:
                 self._ignored("CoordinatorFailed", "of a round that is over")
             case _ if state.base == proposal.pid:
@@ -541,7 +544,8 @@ class SetCore(Reforming):
         return None
 
     def _elect(self, proposal: Proposal, failed: Round) -> None:
-        self._set(phase=Electing(proposal, failed))
+        since = self.state.locked_since(proposal.pid) or 0
+        self._set(phase=Electing(proposal, failed, since=since))
         self._send_all(self._status(proposal, failed, AgreementStatus.ACKED))
 
     def _elected(self, phase: Electing) -> None:
@@ -552,7 +556,7 @@ class SetCore(Reforming):
         winner = min(acked, key=order.index)
         round = Round(proposal.pid, phase.round.attempt + 1, winner)
         if winner != me:
-            self._set(phase=Locked(proposal, round))
+            self._set(phase=Locked(proposal, round, since=phase.since))
         elif phase.record is not None and phase.committed - isolated:
             for each in sorted(phase.unaware - isolated):
                 self._isolate(each, "it was released from what is committed")
@@ -599,7 +603,8 @@ class SetCore(Reforming):
             is_later = each.round.pid == failed.pid and each.round.attempt >= failed.attempt
             if each.is_open and is_later and each.round.coordinator not in self.state.isolated:
                 self._forget(failed.pid)
-                self._set(phase=Locked(proposal, each.round))
+                since = self.state.locked_since(failed.pid) or 0
+                self._set(phase=Locked(proposal, each.round, since=since))
                 return self._send(each.round.coordinator, self._ack(each.round))
         return self._elect(proposal, failed)
 
@@ -632,7 +637,7 @@ class SetCore(Reforming):
                     self._elected(state.phase)
                 case Idle() | Holding() if (best := self._best_remembered()) is not None:
                     self._forget(best.proposal.pid)
-                    self._set(phase=Locked(best.proposal, best.round))
+                    self._set(phase=Locked(best.proposal, best.round, since=best.round.attempt))
                     self._try(best.proposal)
                     self._send(best.round.coordinator, self._ack(best.round))
                 case Idle():
