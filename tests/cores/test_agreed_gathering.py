@@ -77,7 +77,7 @@ def lose(net: SetNet, name: str, lost: str) -> None:
 @pytest.mark.spec("V-084", "V-091")
 def test_who_follows_the_winner_of_an_election_is_not_taken_for_the_winner() -> None:
     """a took no part in the round that failed, and follows b, which won; asked late by c, it must not say
-    that it had acknowledged: c would wait for a, and give it up. `explore set --set servers=4 --set gathers=1`."""
+    that it had acknowledged: c would wait for a, and give it up. By `explore set`, servers=4 gathers=1."""
     net = SetNet("abcd", gather_s=0.5)
     net.ask("d", join("ann"))
     net.deliver("d", "b")
