@@ -66,7 +66,10 @@ SET: Final = Domain("eu")
 LEDGER: Final = Group("ledger", SET)
 KIND: Final = GroupKind(MembershipKind.AGREED, survive="majority")
 CONFIG: Final = AgreedConfig(
-    **dict.fromkeys(("ack_after_s", "commit_after_s", "status_after_s", "stagger_s"), 1.0),
+    ack_after_s=1.0,
+    commit_after_s=1.0,
+    status_after_s=1.0,
+    stagger_s=1.0,
     doubt_after_s=2.0,
     gather_s=0.0,
     reform_s=0.0,
@@ -389,8 +392,7 @@ class LeaseModel:
         if found is None:
             process = self._numbers[number]
             try:
-                is_host = isinstance(process, HostProcess)
-                step = self._host_step if is_host else self._server_step
+                step: Any = self._host_step if isinstance(process, HostProcess) else self._server_step
                 after, effects = step(float(now), node, process, event)
                 found = (self._numbers.of(after), tuple(effects), ())
             except AssertionError as error:
