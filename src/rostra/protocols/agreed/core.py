@@ -516,7 +516,7 @@ class SetCore(Reforming):
             case (
                 Electing(own_proposal, held) | Locked(own_proposal, held) | Coordinating(own_proposal, held)
             ) if own_proposal.pid == proposal.pid and held.attempt <= round.attempt:
-                if held.coordinator != state.me:
+                if held.coordinator not in (state.me, who):  # which asks, and so does not coordinate
                     self._isolate(held.coordinator, "as coordinator it failed")
                 self._elect(proposal, round)
                 assert isinstance(self.state.phase, Electing)
