@@ -180,7 +180,7 @@ class MildStorm(Storm):
 
     def count_parts(self) -> None:
         """No more than a cut can make: a lost message is none, nor is a crash (TV3, V-091). Of 3,000 seeds,
-        two make three: the link of a coordinator ended when some had its commit, and others heard of its end."""
+        two make three: a coordinator lost a link when some had its commit, and others heard of that loss."""
         parts = {self.net.cores[name].state.view.servers for name in self.living()}
         assert len(parts) <= 1 + self.whole - len(self.links), parts
 
