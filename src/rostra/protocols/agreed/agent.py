@@ -62,7 +62,7 @@ from rostra.errors import (
 )
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Cause
-from rostra.names import Domain, Endpoint, Group, depth, enclosing, inside, labels, parent
+from rostra.names import Domain, Endpoint, Group, depth, inside, labels, parent, scope_to_use
 from rostra.protocols.agreed.branch import (
     BranchCut,
     HolderAsked,
@@ -247,7 +247,7 @@ class AgreedAgent(Service):
         if not inside(group.scope, self.host):
             raise ScopeExceeded(
                 f"{self.host} is outside of {group.scope}, and {group} cannot reach it",
-                fix=f"choose a scope that contains both: {', '.join(enclosing(self.host)[1:])}",
+                fix=scope_to_use(group.scope, parent(self.host)),
             )
         self._agent.check_may_join(group)
         check_survive(kind.survive)
