@@ -30,6 +30,7 @@ from rostra.protocols.atomic.messages import (
     decode_hub,
     encode_hub,
 )
+from rostra.protocols.atomic.requests import GIVEN_UP
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.fifo.events import Paused, Resumed, StreamsLost, Transmit
@@ -37,8 +38,6 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
 
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
-
-GIVEN_UP: Final = "this host was given up by the others"
 
 
 class OrderAgent(Service):
