@@ -521,6 +521,7 @@ class AgreedAgent(Service):
         known.fence = told.fence
         was_blocked, known.blocked = known.blocked, told.blocked or still_drained(self, known, view)
         known.lived = told.lived if told.blocked else view.ids
+        known.returned.update([each for each in told.returned if each[0].endpoint in known.members])
         inside_now = frozenset(view.ids)
         for member in known.members.values():
             match member.stage:

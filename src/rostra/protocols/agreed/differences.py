@@ -74,4 +74,5 @@ def view_message(
         blocked,
         view.parts,
         tuple([each.id for each in known.living.members]) if blocked else (),
+        known.living.returned if is_exclusive(known.kind) else (),
     )
