@@ -48,6 +48,7 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
 )
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
@@ -212,6 +213,7 @@ MESSAGES: list[Any] = [
     branch.BranchLost(H1),
     branch.BranchCut(PARIS),
     branch.HoldingsAsked(PARIS),
+    branch.ReopenAsked(PARIS, "eu.fr.paris:1 at 7"),
     branch.HolderAsked(CHESS, (H1,), AGREED),
     branch.LeaseAsked(7),
     branch.LeaseGiven(7, (750, 0)),
@@ -250,6 +252,10 @@ MESSAGES: list[Any] = [
     agreed.Commit(*HEAD, RECORD),
     agreed.CoordinatorFailed(
         *HEAD, proposed(ServerLeft(DE)), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
+    ),
+    agreed.CoordinatorFailed(
+        *(*HEAD, proposed(SetSplit((DE,), (FR,), ("north", "south"), ROUND.pid)), ROUND),
+        agreed.AgreementStatus.UNAWARE,
     ),
     agreed.Collecting(*HEAD, ROUND),
     agreed.PartedFromSet(*HEAD),
@@ -337,6 +343,7 @@ REQUESTS: list[Any] = [
     ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
     calls.DrainHost(True),
+    calls.AdministerSet(PARIS, calls.SetVerb.SPLIT, (PARIS,), ("north", "south")),
 ]
 
 ANSWERS: list[Any] = [
@@ -350,6 +357,7 @@ ANSWERS: list[Any] = [
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
     calls.HostDrained((calls.DrainedGroup(CHESS, True, 1, 2, "no"),)),
+    calls.SetShown(ROOT, "world#north", 3, (calls.SetServer(PARIS, False),), (PARIS,)),
     NamesTold((("lounge/chess", "the club"),)),
     led_program.SetCreated(OWN_SET),
     led_program.SequenceOpened(7, (ANN, BOB)),

@@ -50,6 +50,7 @@ from rostra.core.observer import (
     TURN_ENDED,
     DiskRefused,
     NeighbourAdded,
+    NeighbourRemoved,
     NodeBegan,
     NodeDropped,
     NodeEnding,
@@ -358,7 +359,8 @@ class Process:
         hosted.replica.voter_ordered(self.now, order)
 
     def take_over(self, world: WorldConfig) -> None:
-        """The world file was read again: call neighbours where they are now, and meet new ones."""
+        """The world file was read again: call neighbours where they are now, meet new ones, and part from
+        those that are gone (C-181)."""
         self.world = world
         self._begin_turn()
         for (_, peer), dialler in self._diallers.items():
@@ -366,11 +368,23 @@ class Process:
         for hosted in self.hosted_nodes.values():
             if not hosted.is_agent and not hosted.is_voter:
                 above = (parent(hosted.path),) if world.has_parent(hosted.path) else ()
-                for peer in (*above, *world.siblings(hosted.path)):
+                around = (*above, *world.siblings(hosted.path))
+                for peer in sorted(hosted.node.links):
+                    if peer not in around and not world.may_be_below(hosted.path, peer):
+                        self._part(hosted, peer)
+                for peer in around:
                     is_new = hosted.node.meet(peer)
                     self._show(hosted, NeighbourAdded(peer))
                     if is_new:
                         self._dial(hosted, peer)
+
+    def _part(self, hosted: HostedNode, peer: Domain) -> None:
+        if (dialler := self._diallers.pop((hosted.path, peer), None)) is not None:
+            dialler.stop()
+        self._carry_out(hosted, NeighbourRemoved(peer), hosted.node.part(self.now, peer))
+        if (end := hosted.channels.pop(peer, None)) is not None:
+            end.write()  # the goodbye
+            end.connection.close("no neighbour any more")
 
     def _dial(self, hosted: HostedNode, peer: Domain) -> None:
         addresses = self.world.addresses(peer)

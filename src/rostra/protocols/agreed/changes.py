@@ -41,6 +41,7 @@ WANTED_MAX: Final = 256
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
+SetName = Annotated[str, Meta(max_length=1024)]
 
 
 class ServerId(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -143,6 +144,16 @@ class PartReopened(Change, frozen=True, tag=5):
     request: Annotated[str, Meta(max_length=256)]
 
 
+class SetSplit(Change, frozen=True, tag=6):
+    """An administrator makes two sets of one (V-009). Each side goes on as if it had lost the other
+    (`side_of`). A side with a name looks for no other; one without goes on under the name that it has."""
+
+    first: Servers
+    second: Servers
+    names: tuple[SetName, SetName]
+    own: Pid  # names what the second side makes of this commit: two lists have no id in common
+
+
 class GroupVerb(IntEnum):
     CREATE = 1
     DELETE = 2
@@ -206,7 +217,16 @@ class GroupPlace(Struct, frozen=True, array_like=True):
     mover: ServerId | None = None  # who is about to take it to its other set
 
 
-AnyChange = ServersFailed | ServerLeft | PartsMerged | PartGaveUp | PartReopened | GroupChange | GroupPlaced
+AnyChange = (
+    ServersFailed
+    | ServerLeft
+    | PartsMerged
+    | PartGaveUp
+    | PartReopened
+    | SetSplit
+    | GroupChange
+    | GroupPlaced
+)
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -224,7 +244,7 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
 
 def is_kept(change: AnyChange) -> bool:
     """Failures are seen from the state, again if need be."""
-    return isinstance(change, GroupChange | GroupPlaced | ServerLeft | PartGaveUp | PartReopened)
+    return isinstance(change, GroupChange | GroupPlaced | ServerLeft | PartGaveUp | PartReopened | SetSplit)
 
 
 def still_matters(change: AnyChange, view: SetView) -> bool:
@@ -233,6 +253,8 @@ def still_matters(change: AnyChange, view: SetView) -> bool:
             return server in view.servers
         case PartGaveUp(number):
             return number == view.number
+        case SetSplit(first, second):
+            return bool(first and second) and sorted((*first, *second)) == sorted(view.servers)
     return True
 
 
@@ -277,6 +299,8 @@ def priority_of(
             return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
         case ServerLeft(server):
             return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
+        case SetSplit():
+            return Priority(0, 1, 1, -deferrals, 0, "", rank, pid.count)
         case PartsMerged():
             return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
         case PartGaveUp() | PartReopened():
@@ -334,7 +358,7 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
         case PartsMerged(parts):
             return merged_view(parts, proposal.pid)
-        case PartGaveUp() | PartReopened() | GroupChange() | GroupPlaced():
+        case PartGaveUp() | PartReopened() | SetSplit() | GroupChange() | GroupPlaced():
             return view
 
 
@@ -354,6 +378,27 @@ def merged_view(parts: tuple[SetPart, ...], pid: Pid) -> SetView:
         is_new = part.view.number == 0 < number - 1
         members += [replace(each, joined=number) if is_new else each for each in part.view.members]
     return SetView(number, pid, tuple(sorted(members, key=lambda each: each.gid)))
+
+
+def side_of(record: CommitRecord, server: ServerId) -> CommitRecord:
+    """A commit as this server applies it: for each side a split is the loss of the other."""
+    change = record.proposal.change
+    if not isinstance(change, SetSplit):
+        return record
+    is_first = server in change.first
+    lost = change.second if is_first else change.first
+    pid = record.proposal.pid if is_first else change.own
+    gone = tuple(sorted({*record.absent, *lost}))
+    proposal = replace(record.proposal, pid=pid, change=ServersFailed(lost))
+    return replace(record, proposal=proposal, absent=gone)
+
+
+def sides(record: CommitRecord) -> tuple[CommitRecord, ...]:
+    """What servers may make of it: of a split, each side its own."""
+    change = record.proposal.change
+    if not isinstance(change, SetSplit):
+        return (record,)
+    return tuple([side_of(record, side[0]) for side in (change.first, change.second)])
 
 
 def part_of(proposal: Proposal, server: ServerId) -> SetPart | None:

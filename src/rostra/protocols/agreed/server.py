@@ -93,7 +93,7 @@ from rostra.protocols.agreed.config import (
 )
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
-from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted
+from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted, SetOrdered
 from rostra.protocols.agreed.fences import FenceRecord
 from rostra.protocols.agreed.groups import Outcome, is_possible
 from rostra.protocols.agreed.holdings import Holdings
@@ -128,7 +128,7 @@ class AgreedServer(Holdings, Service):
     name = AGREED_SERVER
     takes = (
         *(MemberAsked, MemberAnswer, HostHolds, ViewTold, ViewTaken, BranchLost, BranchCut, HoldingsAsked),
-        *(HolderAsked, GroupOrdered),
+        *(HolderAsked, GroupOrdered, SetOrdered),
         *(LeaseAsked, LeaseGiven, ConfirmAsked, LeaseConfirmed),
         *(*get_args(AnySetMessage), SyncDone, LinkUp, LinkDown, LinkMoved),
     )
@@ -181,6 +181,10 @@ class AgreedServer(Holdings, Service):
                 pass  # done above
             case GroupOrdered(group, change):
                 ordering.order(self, now, group, change, out)
+            case SetOrdered(name, changed):
+                if not self._is_starting(now):
+                    core = self._part_in(now, name, out)
+                    self._propose_all(now, core, () if changed is None else (changed,), out)
             case TimerFired(timer) if timer[1] in self.sets:
                 core = self.sets[Domain(str(timer[1]))]
                 self._perform(core, core.core.step(now, event), out)
@@ -246,6 +250,8 @@ class AgreedServer(Holdings, Service):
         """Rules ask what was acknowledged; and no host knows of groups that were created or deleted."""
         state = core.core.state
         if self._is_replica or core.core.set in self._keeper or state.tried or state.table.has_rules:
+            return True
+        if state.gave_up:  # an administrator's word outlives a restart
             return True
         return any(known.view.attributes for known in state.table.groups.values())
 

@@ -30,8 +30,10 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
     merged_view,
+    still_matters,
 )
 from rostra.protocols.agreed.groups import CarriedGroups, GroupTable
 from rostra.protocols.agreed.messages import AgreementStatus
@@ -242,4 +244,6 @@ def concerns_us(proposal: Proposal, state: SetState) -> bool:
             return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
         case ServerLeft(server):
             return server in state.view.servers
+        case SetSplit():
+            return still_matters(proposal.change, state.view)
     return True
