@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rostra.history.audits.lies_fast_path import NEVER, TIME, Known, lies
@@ -56,6 +56,14 @@ def slowly(told: list[Any], home: list[Any], looking: list[Any], moments: list[i
     st.lists(st.tuples(hosts, spans), max_size=3),
     st.lists(times, max_size=2),
     st.booleans(),
+)
+@example([("eu.h1", "eu.h1/a#1", (0, SECOND // 2))], [], [], [SECOND // 2], False)  # at its very end
+@example(  # due for no time at all
+    [("eu.h1", "eu.h1/a#1", (0, 9 * SECOND))],
+    [("eu.h1/a#1", (0, SECOND))],
+    [("eu.h1", (SECOND, None))],
+    [],
+    True,
 )
 def test_a_lie_is_where_a_look_at_every_change_finds_one(told, home, looking, moments, sim) -> None:
     column = lambda values, kind: pa.chunked_array([pa.array(values, kind)])  # noqa: E731

@@ -279,7 +279,7 @@ MESSAGES: list[Any] = [
     scopes.ForeignTold(H1, 7, CHESS, why="eu cannot reach eu.paris"),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
-    hub.CarriedFrame(H1, H2, CHESS, hub.encode_hub(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
+    hub.CarriedFrame(H1, H2, CHESS, hub.encode_carried(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
 ]
 
 REQUESTS: list[Any] = [
@@ -502,7 +502,7 @@ DATA_MESSAGES: list[Any] = [
     hub.HubFetch(VIEW_KEY, 811),
 ]
 
-from .amp_samples import AMP_FRAMES  # noqa: E402
+from .amp_samples import AMP_FRAMES, AMP_PARTS  # noqa: E402
 
 BY_TABLE: dict[str, list[Any]] = {
     "packet": PACKETS,
@@ -512,7 +512,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "datagram": [*DATA_MESSAGES, *AMP_FRAMES],
+    "datagram": [*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS],
     "attributes": [
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),

@@ -1,11 +1,12 @@
-"""Groups with ``delivery="atomic"`` under load: who joins, gets a large state or dies holds up nobody for longer
-than the order's own trips, or than it takes to be sure that a host is dead.
+"""Groups with ``delivery="atomic"`` under load: a join, a large state or a death delays
+no message beyond the order's own trips, or the time to be sure that a host is dead.
 
 Virtual time: what is measured here are round trips and timers, not processors (`make bench` has those)."""
 
 import asyncio
 import contextlib
 from hashlib import blake2b
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -79,7 +80,7 @@ class Voice:
     def longest(self, since: float, until: float) -> float:
         """The longest time without a message."""
         at = [each for each in self.at if since <= each <= until]
-        return max(one - other for other, one in zip(at, at[1:], strict=False))
+        return max(one - other for other, one in pairwise(at))
 
 
 def world_of(seed: int) -> World:
@@ -122,7 +123,7 @@ def test_an_orderer_that_dies_under_load_stops_the_others_for_detection_and_a_fl
     ann, ben, cem = voices
     gap = max(each.longest(crashed - 1, world.now) for each in (ben, cem))
     told = min(each.views[-1] for each in (ben, cem)) - crashed
-    first = max(next(at for at in each.at if at > crashed + 0.5) for each in (ben, cem))- crashed
+    first = max(next(at for at in each.at if at > crashed + 0.5) for each in (ben, cem)) - crashed
     print(seed, gap, told, first)
     acknowledged = [body for position, body in ann.acknowledged if position >= cem.first]
     assert len(acknowledged) > 50 and set(ben.bodies).issuperset(acknowledged)

@@ -13,7 +13,7 @@ from rostra.history.arrow_fast_path import origin_of
 
 SMALL_ROWS: Final = 1_000_000
 
-TINY_ROWS: Final = 150_000
+TINY_ROWS: Final = 50_000
 """One task is quicker with so many than two are started, and what follows from them fits into a plan."""
 
 SMALL: Final = {

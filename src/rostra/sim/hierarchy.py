@@ -30,7 +30,9 @@ def add(world: "World", hosts: Iterable[str]) -> None:
             raise BadInput(f"{domain} has hosts, and would have domains", fix="add a cluster beside it")
     _take_tree(world, tree)
     added = [path for path in tree.servers if path not in world.processes]
-    world.processes |= {path: world.removed.pop(path) if path in world.removed else SimProcess(path) for path in added}
+    world.processes |= {
+        path: world.removed.pop(path) if path in world.removed else SimProcess(path) for path in added
+    }
     world.channels.place(added)
     world.network.connect(added)
     for path, process in list(world.processes.items()):

@@ -6,7 +6,7 @@ history they are kept too, and what grows with them: who saw whom, and where tha
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property, wraps
-from typing import Concatenate, ParamSpec, Self
+from typing import Self
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -44,8 +44,7 @@ from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
-Given = ParamSpec("Given")
-Audit = Callable[Concatenate["Evidence", Given], DataFrame]
+Audit = Callable[..., DataFrame]
 
 
 class Evidence:
@@ -325,16 +324,16 @@ class Evidence:
             frame.unpersist()
 
 
-def judged_with(*kinds: str) -> Callable[[Audit[Given]], Audit[Given]]:
+def judged_with(*kinds: str) -> Callable[[Audit], Audit]:
     """An audit that rests on rows of these kinds: of a history that has none it says nothing, and plans
     nothing."""
 
-    def only(audit: Audit[Given]) -> Audit[Given]:
+    def only(audit: Audit) -> Audit:
         @wraps(audit)
-        def judge(evidence: Evidence, *given: Given.args, **bounds: Given.kwargs) -> DataFrame:
+        def judge(evidence: Evidence, **bounds: float) -> DataFrame:
             if evidence.kinds.isdisjoint(kinds):
                 return evidence.doubts.sparkSession.createDataFrame([], FINDINGS)
-            return audit(evidence, *given, **bounds)
+            return audit(evidence, **bounds)
 
         return judge
 
