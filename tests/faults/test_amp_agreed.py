@@ -11,6 +11,7 @@ from rostra.protocols.atomic.frames import (
     DecisionRequestFrame,
     InvestigateFrame,
     NewViewFrame,
+    ResponseFrame,
 )
 from rostra.sim.bus import AmpWorld
 
@@ -136,9 +137,9 @@ def test_who_was_behind_a_partition_is_out_when_the_sides_meet() -> None:
     net.give(c, b"there")
     net.run(1)
     assert views(net) == [(a, b), (c, d)]
-    losing(net, Lost(DecisionFrame, times=99, change=None))
+    losing(net, Lost(ResponseFrame, to=a))
     net.give(a, b"last")  # and undecided when they meet: only those of its line count
-    net.run(0.004)
+    net.run(0.01)
     net.medium.cut.clear()
     decide(net, 4, [a, b, c, d])
     net.run(2)
