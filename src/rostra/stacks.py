@@ -70,6 +70,7 @@ SERVICES: Final = (
         AgreedServer,
         CallAgent,
         CallServer,
+        SetAdministration,
         LedAgent,
         LedServer,
     ),

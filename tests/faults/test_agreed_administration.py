@@ -1,6 +1,7 @@
 """An administrator changes the hierarchy of a world that runs: its sets, and its domains (V-008, C-181)."""
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.core.effects import Received
 from rostra.errors import BadInput, InDoubt, NotAllowed
@@ -8,6 +9,7 @@ from rostra.names import Domain, Group
 from rostra.protocols.agreed.administration import WAIT_S
 from rostra.protocols.agreed.branch import ReopenAsked
 from rostra.protocols.agreed.calls import AdministerSet, SetShown, SetVerb
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.links.config import LinkConfig
@@ -231,3 +233,55 @@ def test_a_cluster_cannot_get_domains_beside_its_hosts_while_it_runs() -> None:
         world.add("eu.de.h1")
     with pytest.raises(BadInput, match="no domain"):
         world.remove("us")
+
+
+# Levels of servers
+
+
+def levels(world: World) -> dict[str, int]:
+    state = world.processes[Domain("eu.de")].stack[AGREED_SERVER].sets[EU].core.state
+    return {each.id.server: each.level for each in state.view.members}
+
+
+def at_level(world: World, level: int) -> None:
+    """Servers that start from now on are of this version."""
+    world.agreed = replace(world.agreed, set_level=level)
+
+
+def test_a_set_uses_what_all_of_its_servers_know_and_nothing_else() -> None:
+    world = World(7, domains=dict.fromkeys(SITES, 1), timers=LAN, agreed=AgreedConfig(set_level=0))
+    world.run(4.0)
+    ann, bob, _eve = [join(world, f"{site}.h1") for site in SITES]
+    for number, server in enumerate((*SITES, "eu")):
+        refused = order(world, "eu.de", SetVerb.LEAVE, "eu.fr")
+        assert isinstance(refused.result, Denied) and refused.result.code == NotAllowed.code, number
+        assert "update them first" in refused.result.fix
+        at_level(world, 1)
+        world.restart(server)
+        world.run(20.0)
+        assert set(levels(world).values()) == ({0, 1} if number < 3 else {1})
+        assert len(members(ann)) == 3
+    assert shown(order(world, "eu.de", SetVerb.LEAVE, "eu.fr"))[1] == ["eu.de", "eu.it"]
+    assert members(bob) == ("eu.fr.h1",)
+
+
+def test_a_server_that_is_the_same_member_after_its_update_raises_its_level_by_an_agreed_change() -> None:
+    """It kept its state, and so its place: the level is not what it was."""
+    world = World(7, domains=dict.fromkeys(SITES, 1), replicas={"eu": 3}, timers=LAN)
+    world.run(20.0)
+    ann = world.program("eu.de.h1", "first")
+    ann.join_agreed(CHESS)
+    world.run(10.0)
+    for site in SITES[1:]:
+        join(world, f"{site}.h1")
+    assert levels(world) == dict.fromkeys((EU, *SITES), 1)
+    number = ann.agreed[CHESS].view.number
+    at_level(world, 2)
+    for replica in world.replicas.of[EU]:
+        world.restart(replica)
+        world.run(10.0)
+    assert levels(world) == {EU: 2, **dict.fromkeys(SITES, 1)}
+    shows = order(world, "eu.de", SetVerb.LOOK).result
+    assert isinstance(shows, SetShown)
+    assert {each.server: each.level for each in shows.servers} == levels(world)
+    assert ann.agreed[CHESS].view.number == number, "members notice nothing"

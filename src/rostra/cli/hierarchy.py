@@ -170,12 +170,14 @@ def _order(
 
     shown = run_client(ask())
     rows = [
-        {"server": each.server, "role": "parent" if each.is_parent else "server"} for each in shown.servers
+        {"server": each.server, "role": "parent" if each.is_parent else "server", "level": str(each.level)}
+        for each in shown.servers
     ]
-    rows += [{"server": each, "role": "in another part"} for each in shown.outside]
+    rows += [{"server": each, "role": "in another part", "level": ""} for each in shown.outside]
     if output is not OutputFormat.TABLE:
         show_rows(rows, output, {"set": shown.set, "part": shown.part, "view": shown.number, "servers": rows})
         return EXIT_OK
-    show_table(("server", "role"), [(row["server"], row["role"]) for row in rows])
-    remark(f"{shown.part or f'set({shown.set})'} is at view {shown.number}")
+    show_table(("server", "role", "level"), [tuple(row.values()) for row in rows])
+    level = min([each.level for each in shown.servers])
+    remark(f"{shown.part or f'set({shown.set})'} is at view {shown.number}, level {level}")
     return EXIT_OK

@@ -65,6 +65,9 @@ SPLIT_COUNT: Final = 1 << 50
 AGAIN_S: Final = 0.25
 """How often it is looked whether the servers of a set have met."""
 
+SPLIT_LEVEL: Final = 1
+"""Servers of this level know of splits."""
+
 _EXPIRY: Final[TimerKey] = ("agreed", "", "administered")
 _AGAIN: Final[TimerKey] = ("agreed", "", "administered early")
 
@@ -190,6 +193,11 @@ def decide(core: SetCore, order: AdministerSet) -> tuple[list[AnyChange], list[D
     ids = {each.server: each for each in state.view.servers}
     has_parent = next((each.id for each in state.view.members if each.parent), None)
     outside = sorted(state.linked - ids.keys())
+    is_split = order.verb in (SetVerb.LEAVE, SetVerb.DEL_PARENT, SetVerb.SPLIT)
+    if is_split and state.view.level < SPLIT_LEVEL:
+        old = [each.id.server for each in state.view.members if each.level < SPLIT_LEVEL]
+        why = f"{', '.join(old[:4])} of {_part(core)} have a version that does not know of this"
+        raise NotAllowed(why, fix="update them first; rostra hierarchy show says who has which level")
     match order.verb, order.servers:
         case SetVerb.LEAVE, (server,):
             if server not in ids:
@@ -294,7 +302,7 @@ def _part(core: SetCore) -> str:
 
 def _shown(core: SetCore) -> SetShown:
     state = core.state
-    servers = tuple([SetServer(each.id.server, each.parent) for each in state.view.members])
+    servers = tuple([SetServer(each.id.server, each.parent, each.level) for each in state.view.members])
     outside = sorted(state.linked.difference([each.server for each in servers]))
     return SetShown(core.set, state.gave_up, state.view.number, servers, tuple(outside[:SET_MEMBERS_MAX]))
 

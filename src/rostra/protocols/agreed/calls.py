@@ -179,6 +179,7 @@ class AdministerSet(Request, frozen=True, tag=42):
 class SetServer(Struct, frozen=True, array_like=True):
     server: Domain
     is_parent: bool
+    level: Number = 0
 
 
 class SetShown(Said, frozen=True, tag=42):

@@ -73,6 +73,7 @@ class SetMember(Struct, frozen=True, array_like=True):
     joined: Number = 0  # the number of the view in which it joined; 0 of those that founded the set
     place: Number = 0  # of founders: in the configuration
     parent: bool = False  # it is the server of the domain whose children the others are (V-003)
+    level: Number = 0  # which changes it knows of (`config.SET_LEVEL`); 0 of one that says nothing about it
 
     @property
     def gid(self) -> tuple[int, int, ServerId]:
@@ -93,6 +94,11 @@ class SetView(Struct, frozen=True, array_like=True):
 
     def rank(self, server: ServerId) -> int:
         return self.servers.index(server)
+
+    @property
+    def level(self) -> int:
+        """What all of them know of. It changes with the view, and so by agreement alone."""
+        return min([member.level for member in self.members])
 
     def without(self, gone: frozenset[ServerId]) -> tuple[SetMember, ...]:
         return tuple([member for member in self.members if member.id not in gone])
@@ -152,6 +158,13 @@ class SetSplit(Change, frozen=True, tag=6):
     second: Servers
     names: tuple[SetName, SetName]
     own: Pid  # names what the second side makes of this commit: two lists have no id in common
+
+
+class LevelRaised(Change, frozen=True, tag=7):
+    """A server that is the same member as before is of a later version now."""
+
+    server: ServerId
+    level: Number
 
 
 class GroupVerb(IntEnum):
@@ -224,6 +237,7 @@ AnyChange = (
     | PartGaveUp
     | PartReopened
     | SetSplit
+    | LevelRaised
     | GroupChange
     | GroupPlaced
 )
@@ -244,7 +258,7 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
 
 def is_kept(change: AnyChange) -> bool:
     """Failures are seen from the state, again if need be."""
-    return isinstance(change, GroupChange | GroupPlaced | ServerLeft | PartGaveUp | PartReopened | SetSplit)
+    return not isinstance(change, ServersFailed | PartsMerged)
 
 
 def still_matters(change: AnyChange, view: SetView) -> bool:
@@ -253,6 +267,8 @@ def still_matters(change: AnyChange, view: SetView) -> bool:
             return server in view.servers
         case PartGaveUp(number):
             return number == view.number
+        case LevelRaised(server, level):
+            return any(each.id == server and each.level < level for each in view.members)
         case SetSplit(first, second):
             return bool(first and second) and sorted((*first, *second)) == sorted(view.servers)
     return True
@@ -303,7 +319,7 @@ def priority_of(
             return Priority(0, 1, 1, -deferrals, 0, "", rank, pid.count)
         case PartsMerged():
             return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
-        case PartGaveUp() | PartReopened():
+        case PartGaveUp() | PartReopened() | LevelRaised():
             return Priority(0, 1, 2, -deferrals, 0, "", rank, pid.count)
         case GroupPlaced(group):
             return Priority(1, 1, 2, -deferrals, 0, group.name, rank, pid.count)
@@ -358,6 +374,9 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
         case PartsMerged(parts):
             return merged_view(parts, proposal.pid)
+        case LevelRaised(server, level):
+            raised = [replace(each, level=level) if each.id == server else each for each in view.members]
+            return SetView(view.number + 1, proposal.pid, tuple(raised))
         case PartGaveUp() | PartReopened() | SetSplit() | GroupChange() | GroupPlaced():
             return view
 

@@ -19,6 +19,7 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     GroupChange,
     GroupVerb,
+    LevelRaised,
     MemberId,
     PartsMerged,
     ServerId,
@@ -186,6 +187,8 @@ def because_of_change(change: AnyChange) -> str:
             return "server left"
         case SetSplit():
             return "set split"
+        case LevelRaised():
+            return "level raised"
         case PartsMerged():
             return "merge"
     return "set changed"

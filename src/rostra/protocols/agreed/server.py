@@ -76,6 +76,7 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     GroupChange,
     GroupVerb,
+    LevelRaised,
     MemberId,
     PartsMerged,
     ServerId,
@@ -210,6 +211,7 @@ class AgreedServer(Holdings, Service):
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
         for core in list(self.sets.values()):
+            self._raise_level(now, core, out)
             self._let_others_follow(now, core, out)
             if core.waiting and core.is_formed(now):
                 waiting, core.waiting = core.waiting, []
@@ -236,6 +238,15 @@ class AgreedServer(Holdings, Service):
                 if each != state.me:  # they have given us up, as of a link that is down
                     down = LinkDown(each.server, Because(self.domain, each.server, "restarted"))
                     self._perform(core, core.core.step(now, down), out)
+
+    def _raise_level(self, now: Instant, core: CoreSet, out: list[Effect]) -> None:
+        """We were of an earlier version when we became this member of the set. Do the others know of that?"""
+        view, me, level = core.core.state.view, core.core.state.me, self._config.set_level
+        own = view.members[view.rank(me)]
+        if own.level < level and all(each.level for each in view.members if each.id != me):
+            raised = LevelRaised(me, level)
+            if not any(each.change == raised for each in core.core.state.queue) and not core.core.state.lock:
+                self._propose(now, core, raised, out)
 
     def _hop(self, member: MemberId) -> Domain | None:
         """The child towards its host, if that is below us."""
@@ -351,7 +362,8 @@ class AgreedServer(Holdings, Service):
         if name not in self.sets:
             me = ServerId(self.domain, self.stack[SERVER].incarnation)
             is_lone = name == self.domain and self._neighbours.cluster
-            core = SetCore(name, alone(me, parent=name == self.domain), self._config)
+            is_parent, level = name == self.domain, self._config.set_level
+            core = SetCore(name, alone(me, parent=is_parent, level=level), self._config)
             self._new_part(now, core)
             if not is_lone:
                 for group in sorted([each for each in self.restoring if self._own_set(each) == name]):
