@@ -28,18 +28,15 @@ Where we differ from the paper, and why:
   gives it back. Otherwise it may commit with an acknowledgement that does not hold any more (TV1).
 - A commit that did not come is asked for, before the coordinator counts as failed (TV3).
 - The commit carries the cut. Gossip alone does not isolate (`cut.py`).
-- The winner of an election is the most senior of those that are locked and lack the commit. One that has
-  committed says so to each that asks, and goes on: it may be locked on the next change already. It isolates
-  nobody, for what it committed cannot be taken back; otherwise one link that breaks makes three parts.
-- Isolation is of the set and not of the link, which other protocols use: so the isolated server is told, once
-  (`PartedFromSet`), and does not have to find out from silence.
-- A server that acknowledged, or was only told of, a change proposes it if its coordinator is lost, also when
-  it was released from it (V-088).
-- The interrupted change is completed before its coordinator is removed, if those who saw the failure knew of
-  it. A server that did not may have proposed the removal at once, which goes first by its priority (V-086).
-- A `Busy` that a server sends on behalf of a coordinator that we isolated, and it did not, is no sign of
-  life: that server is on the other side. Otherwise two coordinators, each waiting for a server that the other
-  has locked, would wait for ever.
+- The winner of an election is the most senior server that is locked and lacks the commit. A server that has
+  committed answers each that asks, and goes on; it isolates no server, since its commit cannot be undone.
+- Isolation is of the set and not of the link, which other protocols use; the isolated server is notified once
+  (`PartedFromSet`).
+- A server that acknowledged or received a change proposes it if its coordinator is lost (V-088).
+- The interrupted change is completed before its coordinator is removed, if the servers that saw the failure
+  knew of it; otherwise the removal goes first by its priority (V-086).
+- A `Busy` on behalf of a coordinator that we isolated is no sign of life: its sender is on the other side, and
+  two coordinators that each wait for a server locked by the other would wait for ever.
 """
 
 from collections.abc import Iterable
