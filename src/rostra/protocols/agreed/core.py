@@ -7,8 +7,7 @@ fails (section III of the paper). There is no quorum: a commit goes on without s
 
 `state.py` draws the phases. A coordinator goes on without the servers that it isolated, and a server that
 applies its commit isolates them too. What holds: **two servers that committed different changes on one
-base have isolated each other, at least one way.** The argument, for a server s that
-committed change p and a server t that committed q:
+base have isolated each other, at least one way.** The argument, for s that committed p and t that committed q:
 
 1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
    after an election.
@@ -24,18 +23,17 @@ coordinator since; so t acknowledged q before S, and T was before that: T < S. I
 
 Where we differ from the paper, and why:
 
-- An acknowledged change is not displaced by one of higher priority (V.D.2.b says it is): only its coordinator
-  gives it back. Otherwise it may commit with an acknowledgement that does not hold any more (TV1).
+- An acknowledged change is not displaced by one of higher priority (V.D.2.b): only its coordinator gives it
+  back. Otherwise it may commit with an acknowledgement that does not hold any more (TV1).
 - A commit that did not come is asked for, before the coordinator counts as failed (TV3).
 - The commit carries the cut. Gossip alone does not isolate (`cut.py`).
 - The winner of an election is the most senior server that is locked and lacks the commit. A server that has
   committed answers each that asks, and goes on; it isolates no server, since its commit cannot be undone.
-- Isolation is of the set and not of the link, which other protocols use; the isolated server is notified once
-  (`PartedFromSet`).
+- Isolation is of the set and not of the link; the isolated server is notified once (`PartedFromSet`).
 - A server that acknowledged or received a change proposes it if its coordinator is lost (V-088).
 - The interrupted change is completed before its coordinator is removed, if the servers that saw the failure
   knew of it; otherwise the removal goes first by its priority (V-086).
-- A `Busy` on behalf of a coordinator that we isolated is no sign of life: its sender is on the other side, and
+- A `Busy` on behalf of a coordinator that we isolated is no sign of life: its sender is on the other side;
   two coordinators that each wait for a server locked by the other would wait for ever.
 """
 
