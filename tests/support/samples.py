@@ -310,7 +310,7 @@ REQUESTS: list[Any] = [
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
     LeaveLed(CHESS),
     JoinRestricted(PAYROLL),
-    JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1"),
+    JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1", luck=bytes(32)),
     JoinUnique(CHESS),
     JoinUnique(CHESS, online=False, meta=b"rank 1"),
     CloseGroup(CHESS, (PARIS, H1)),
