@@ -3,8 +3,8 @@
     agent             HostCore, OrderAgent, AccessAgent, UniqueAgent, OpenAgent, ForeignAgent, AgreedAgent,
                       CallAgent, LedAgent, ClaimAgent, LocalServer
     cluster's server  ClusterCore, and those of a domain's server
-    domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, CallServer, MovingServer,
-                      OrderRelay, LedServer, ClaimServer, DomainServer
+    domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, SetAdministration, CallServer,
+                      MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
     replica           ElectionCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.stack import Stack
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.node import Node
 from rostra.protocols.access.agent import AccessAgent
 from rostra.protocols.access.config import AccessConfig
@@ -30,20 +30,21 @@ from rostra.protocols.access.judge import Judge
 from rostra.protocols.access.names import NamesServer
 from rostra.protocols.access.server import AccessServer
 from rostra.protocols.access.unique import UniqueAgent
+from rostra.protocols.agreed.administration import SetAdministration
 from rostra.protocols.agreed.agent import AgreedAgent
 from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.call_server import CallServer
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
-from rostra.protocols.atomic.agent import OrderAgent
+from rostra.protocols.atomic.agent import ORDER_AGENT, OrderAgent
 from rostra.protocols.atomic.relay import OrderRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import Ballot, ElectionCore
-from rostra.protocols.fifo.cluster import ClusterCore
-from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.cluster import CLUSTER, ClusterCore
+from rostra.protocols.fifo.core import HOST, HostCore
 from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.led.agent import LedAgent
@@ -51,7 +52,7 @@ from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.server import LedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.domain import SERVER, DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.scopes.config import ScopesConfig
@@ -69,6 +70,7 @@ SERVICES: Final = (
         AgreedServer,
         CallAgent,
         CallServer,
+        SetAdministration,
         LedAgent,
         LedServer,
     ),
@@ -118,6 +120,17 @@ class VoterPlan(Struct, frozen=True, array_like=True):
     config: ElectionConfig
     ballot: Ballot = Ballot()
     known: tuple[Domain, ...] = ()  # neighbours of the replica that led last
+
+
+def receiving_hosts(stack: Stack, group: Group) -> set[Domain]:
+    """The hosts of a LAN that have members in a group with messages, as its agent or server knows them;
+    without itself. Of a group without a delegate a server knows it by its directory."""
+    if (host := stack.find(HOST)) is not None:
+        return host.receiving_hosts(group) | stack[ORDER_AGENT].receiving_hosts(group)
+    cluster = stack[CLUSTER]
+    if group in cluster.groups:
+        return cluster.receiving_hosts(group)
+    return set(stack[SERVER].table.child_holders(group))
 
 
 def make_stack(plan: NodePlan, registry: Registry) -> Stack:
@@ -229,7 +242,8 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
     )
     scopes = OpenServer(plan.path, plan.scopes), ForeignServer(plan.path, plan.scopes)
     names = NamesServer(plan.path, registry)
-    services = access, names, *scopes, CallServer(plan.path), views, *kinds, server
+    agreed = SetAdministration(plan.path), CallServer(plan.path), views
+    services = access, names, *scopes, *agreed, *kinds, server
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

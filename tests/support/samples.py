@@ -48,6 +48,7 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
 )
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
@@ -212,6 +213,7 @@ MESSAGES: list[Any] = [
     branch.BranchLost(H1),
     branch.BranchCut(PARIS),
     branch.HoldingsAsked(PARIS),
+    branch.ReopenAsked(PARIS, "eu.fr.paris:1 at 7"),
     branch.HolderAsked(CHESS, (H1,), AGREED),
     branch.LeaseAsked(7),
     branch.LeaseGiven(7, (750, 0)),
@@ -251,6 +253,10 @@ MESSAGES: list[Any] = [
     agreed.CoordinatorFailed(
         *HEAD, proposed(ServerLeft(DE)), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
     ),
+    agreed.CoordinatorFailed(
+        *(*HEAD, proposed(SetSplit((DE,), (FR,), ("north", "south"), ROUND.pid)), ROUND),
+        agreed.AgreementStatus.UNAWARE,
+    ),
     agreed.Collecting(*HEAD, ROUND),
     agreed.PartedFromSet(*HEAD),
     agreed.SetProbe(*HEAD, PART),
@@ -273,7 +279,7 @@ MESSAGES: list[Any] = [
     scopes.ForeignTold(H1, 7, CHESS, why="eu cannot reach eu.paris"),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
-    hub.CarriedFrame(H1, H2, CHESS, hub.encode_hub(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
+    hub.CarriedFrame(H1, H2, CHESS, hub.encode_carried(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
 ]
 
 REQUESTS: list[Any] = [
@@ -337,6 +343,7 @@ REQUESTS: list[Any] = [
     ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
     calls.DrainHost(True),
+    calls.AdministerSet(PARIS, calls.SetVerb.SPLIT, (PARIS,), ("north", "south")),
 ]
 
 ANSWERS: list[Any] = [
@@ -350,6 +357,7 @@ ANSWERS: list[Any] = [
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
     calls.HostDrained((calls.DrainedGroup(CHESS, True, 1, 2, "no"),)),
+    calls.SetShown(ROOT, "world#north", 3, (calls.SetServer(PARIS, False),), (PARIS,)),
     NamesTold((("lounge/chess", "the club"),)),
     led_program.SetCreated(OWN_SET),
     led_program.SequenceOpened(7, (ANN, BOB)),
@@ -494,7 +502,7 @@ DATA_MESSAGES: list[Any] = [
     hub.HubFetch(VIEW_KEY, 811),
 ]
 
-from .amp_samples import AMP_FRAMES  # noqa: E402
+from .amp_samples import AMP_FRAMES, AMP_PARTS  # noqa: E402
 
 BY_TABLE: dict[str, list[Any]] = {
     "packet": PACKETS,
@@ -504,7 +512,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "datagram": [*DATA_MESSAGES, *AMP_FRAMES],
+    "datagram": [*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS],
     "attributes": [
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),

@@ -21,11 +21,11 @@ from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Frame, Place
 from rostra.protocols.channel.messages import KEY_BYTES, Call, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
-from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
 from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
+from rostra.stacks import receiving_hosts
 
 if TYPE_CHECKING:
     from rostra.sim.processes import SimProcess
@@ -59,7 +59,12 @@ class SimChannels:
         self._places: dict[Domain, Place] = {}
         self._at: dict[Place, Domain] = {}
         self._listening: dict[Place, set[Domain]] = {}
-        for number, path in enumerate(sorted(world.tree.servers), 1):
+        self.place(sorted(world.tree.servers))
+
+    def place(self, servers: Iterable[Domain]) -> None:
+        """Give these an address each."""
+        new = [path for path in servers if path not in self._places]
+        for number, path in enumerate(new, 1 + len(self._places)):
             low = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
             self._places[path] = (f"10.{low}", PORT)
             self._at[self._places[path]] = path
@@ -237,8 +242,7 @@ class SimChannel:
         return self._channels.ip(peer)
 
     def receiving_hosts(self, node: Domain, group: Group) -> set[Domain]:
-        stack = self._process.stack
-        return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
+        return receiving_hosts(self._process.stack, group)
 
     def deliver(
         self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]

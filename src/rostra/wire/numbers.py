@@ -13,10 +13,9 @@ from rostra.groups.attributes import AnyAttributes
 from rostra.protocols.access.messages import AnyAccessMessage
 from rostra.protocols.access.requests import NamesTold
 from rostra.protocols.agreed import branch as agreed
-from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained
+from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained, SetShown
 from rostra.protocols.agreed.messages import AnySetMessage
-from rostra.protocols.atomic.frames import AnyAmpFrame
-from rostra.protocols.atomic.messages import AnyHubMessage, CarriedFrame
+from rostra.protocols.atomic.messages import AnyStationMessage, CarriedFrame
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import AnyDataMessage
@@ -48,7 +47,9 @@ def _numbers(union: Any) -> Numbers:
 PACKETS: Final = _numbers(AnyPacket)
 MESSAGES: Final = _numbers(Message)
 REQUESTS: Final = _numbers(AnyRequest)
-SAID: Final = _numbers(AnySaid | GroupPresented | HostDrained | AnySetAnswer | AnySetNotice | NamesTold)
+SAID: Final = _numbers(
+    AnySaid | GroupPresented | HostDrained | SetShown | AnySetAnswer | AnySetNotice | NamesTold
+)
 """Answers of `relaxed` have 1 to 15, its notices 16 and more; `Absolute` is both."""
 
 PROGRAM_FRAMES: Final = _numbers(ToAgent | ToProgram)
@@ -56,7 +57,7 @@ ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
 """Items of a group with delivery."""
 
-DATAGRAMS: Final = _numbers(AnyDataMessage | AnyHubMessage | AnyAmpFrame)
+DATAGRAMS: Final = _numbers(AnyDataMessage | AnyStationMessage)
 """What travels on the data channel of groups, in datagrams."""
 
 ATTRIBUTES: Final = _numbers(AnyAttributes)

@@ -18,6 +18,7 @@ from rostra.protocols.agreed.changes import (
     ServerId,
     is_kept,
     same_event,
+    still_matters,
 )
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.cut import Accusations
@@ -124,7 +125,8 @@ class SetContext:
         state = self.state
         known = any(same_event(each.change, change) for each in state.queue)
         committed = state.last is not None and same_event(state.last.proposal.change, change)
-        if is_kept(change) and not known and not committed:
+        matters = is_kept(change) and still_matters(change, state.view)
+        if matters and not known and not committed:
             self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
 
     def _try(self, proposal: Proposal) -> None:

@@ -69,7 +69,6 @@ from rostra.protocols.agreed.changes import (
     Round,
     ServerId,
     ServersFailed,
-    SetMember,
     SetView,
     bases,
     follows,
@@ -78,6 +77,7 @@ from rostra.protocols.agreed.changes import (
     name_of_part,
     priority_of,
     same_event,
+    side_of,
     still_matters,
     view_after,
 )
@@ -102,8 +102,10 @@ from rostra.protocols.agreed.messages import (
     Yield,
 )
 from rostra.protocols.agreed.moves import applied
+from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.reform import Reforming, is_merge
 from rostra.protocols.agreed.state import (
+    NOBODY,
     Coordinating,
     Electing,
     Holding,
@@ -425,23 +427,24 @@ class SetCore(Reforming):
         if of is None:
             phase = self.state.phase
             assert isinstance(phase, Coordinating), "only a coordinator commits"
-            tried = [
-                each for each in joined_by_pid(phase.tried, self.state.tried) if each.pid != proposal.pid
-            ]
-            of = CommitRecord(proposal, round, cut, cut, tuple(tried))
+            known = joined_by_pid(phase.tried, self.state.tried)
+            tried = tuple([each for each in known if each.pid != proposal.pid])
+            of = CommitRecord(proposal, round, cut, cut, tried)
         record = replace(of, round=round, cut=cut)
         self._send_all(Commit(*self._head(), record), besides=out)
         self._apply(record)
 
     def _apply(self, record: CommitRecord) -> None:
         state, proposal = self.state, record.proposal
-        view = view_after(state.view, proposal)
-        table, outcomes = applied(state.table, record, state.view, state.carried)
+        ours = side_of(record, state.me)
+        view = view_after(state.view, ours.proposal)
+        table, outcomes = applied(state.table, ours, state.view, state.carried)
         if state.me not in view.servers:  # we left: a set of our own, which looks for no other
-            own = Pid(state.me, state.count)
-            view = SetView(view.number, own, (SetMember(state.me, view.number),))
+            alone = replace(state.view.members[state.rank], joined=view.number, place=0)
+            view = SetView(view.number, Pid(state.me, state.count), (alone,))
             self._set(count=state.count + 1, gave_up=name_of_part(self.set, view))
-        gone = (frozenset(record.cut) | frozenset(state.view.servers) - frozenset(view.servers)) - {state.me}
+        left = NOBODY if ours is not record else frozenset(state.view.servers).difference(view.servers)
+        gone = (left | frozenset(record.cut)) - {state.me}
         isolated = (state.isolated | frozenset(record.cut)) & frozenset(view.servers)
         evidence = [
             (who, whom & frozenset(view.servers))
@@ -684,7 +687,11 @@ class SetCore(Reforming):
                 state.queue,
                 key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals),
             )
-            self._propose(best.change, best.deferrals)
+            gone = removed_by(best.change, state.me)
+            if gone and self.leases.are_running(self._now, gone, self.config.doom_s):
+                self._set(phase=Holding(1))
+            else:
+                self._propose(best.change, best.deferrals)
 
     def _propose(self, change: AnyChange, deferrals: int) -> None:
         state = self.state

@@ -91,7 +91,7 @@ class Leasing(ABC):
         state = core.core.state
         if who not in state.view.servers or who in state.isolated:
             return False
-        if state.lock is not None and who in removed_by(state.lock[0].change):
+        if state.lock is not None and who in removed_by(state.lock[0].change, state.me):
             return False
         return core.core.leases.give(now, who, self._config.doubt_after_s)
 
@@ -99,8 +99,9 @@ class Leasing(ABC):
         """A change that removes a server which may live by our word waits until that has run out."""
         if not isinstance(message, Initiate):
             return None
-        removed, state = removed_by(message.proposal.change), core.core.state
-        if not removed or state.me in removed:
+        state = core.core.state
+        removed = removed_by(message.proposal.change, state.me)
+        if not removed:
             return None
         if not core.core.leases.are_running(now, removed, self._config.doom_s):
             return None

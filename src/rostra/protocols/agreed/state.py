@@ -21,6 +21,7 @@ from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
+    LevelRaised,
     PartsMerged,
     Pid,
     Proposal,
@@ -30,9 +31,12 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
     merged_view,
+    still_matters,
 )
+from rostra.protocols.agreed.config import SET_LEVEL
 from rostra.protocols.agreed.groups import CarriedGroups, GroupTable
 from rostra.protocols.agreed.messages import AgreementStatus
 
@@ -215,9 +219,9 @@ def founded(me: ServerId, members: SetView) -> SetState:
     return SetState(me, members, slot=0, base=members.pid)
 
 
-def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
+def alone(me: ServerId, *, place: int = 0, parent: bool = False, level: int = SET_LEVEL) -> SetState:
     """A server that started: a set of itself alone, until it meets others."""
-    view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent),))
+    view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent, level),))
     return SetState(me, view, slot=0, base=view.pid, count=PARENT_COUNT if parent else 1)
 
 
@@ -242,4 +246,6 @@ def concerns_us(proposal: Proposal, state: SetState) -> bool:
             return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
         case ServerLeft(server):
             return server in state.view.servers
+        case SetSplit() | LevelRaised():
+            return still_matters(proposal.change, state.view)
     return True
