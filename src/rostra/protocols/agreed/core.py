@@ -38,7 +38,6 @@ Where we differ from the paper, and why:
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -112,9 +111,6 @@ from rostra.protocols.agreed.state import (
     concerns_us,
     deadline,
 )
-
-REMEMBERED_MAX: Final = 1_024
-"""Changes of others that one server keeps in mind."""
 
 
 class SetCore(Reforming):
@@ -606,16 +602,6 @@ class SetCore(Reforming):
                 return self._send(each.round.coordinator, self._ack(each.round))
         return self._elect(proposal, failed)
 
-    def _adopt(self) -> None:
-        """Changes that nobody looks after any more but us."""
-        state = self.state
-        reachable = frozenset(self.state.view.servers) - state.isolated
-        lost = [each for each in state.remembered if each.keeper not in reachable]
-        if lost:
-            self._set(remembered=tuple([each for each in state.remembered if each.keeper in reachable]))
-            for each in lost:
-                self._enqueue(each.proposal.change, -each.proposal.priority.minus_deferrals)
-
     # Our own changes
 
     def _asked(self, change: AnyChange) -> None:
@@ -644,18 +630,6 @@ class SetCore(Reforming):
                         return
                 case _:
                     return
-
-    def _best_remembered(self) -> Remembered | None:
-        """Released from a lock, we acknowledge what was refused before (V-074)."""
-        state = self.state
-        found = [
-            each
-            for each in state.remembered
-            if each.is_open
-            and state.base == each.proposal.base
-            and each.round.coordinator not in state.isolated
-        ]
-        return min(found, key=lambda each: each.proposal.priority, default=None)
 
     def _start(self, *, now: bool = False, gathered: bool = False) -> None:
         """Our next change, if we have one and are the one to propose it; or, `now`, in any case."""
@@ -793,8 +767,3 @@ class SetCore(Reforming):
                 self._out.append(SetTimer(self.timer, config.status_after_s))
             case Offering():
                 self._out.append(SetTimer(self.timer, config.offer_s))
-
-    def _remember(self, one: Remembered) -> None:
-        kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
-        self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
-        self._adopt()
