@@ -146,7 +146,7 @@ CARRIED = CarriedGroup(
         (Outcome(CHESS, "eu.fr.paris.h1:7:3", "NotMember"),),
         AGREED,
         (APART,),
-        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),)),
+        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),), (), ((ANNS, 6),)),
         "1 of 3 are here",
     ),
 )
