@@ -18,7 +18,7 @@ COMMANDS: Final = (
     *("join", "leave", "watch", "members", "resolve", "send", "tail"),
     *("lead", "views", "set", "group", "name", "rehearse"),
     *("groups", "domains", "why", "debug"),
-    *("agent", "server", "drain", "config", "authority"),
+    *("agent", "server", "drain", "hierarchy", "config", "authority"),
     *("up", "lab", "sim", "sweep", "history"),
     *("completion", "version"),
 )

@@ -318,7 +318,7 @@ class LocalServer(Service):
         else:
             check_public(group.name)
             self._check_scope(group)
-            if not self.registry.is_permanent(group):
+            if not self.registry.is_permanent(group) or self.gate.is_closed_to(group, self.host):
                 raise NoSuchPermanentGroup(
                     f"{group} is not registered as a permanent group",
                     fix=f"register it at the server of {group.scope}, or join it as spontaneous",
