@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from rostra.core.effects import Effect
-from rostra.protocols.atomic import hub_flush
+from rostra.protocols.atomic import hub_flush, logs
 from rostra.protocols.atomic.hub import Station
 from rostra.sim.storm import ORDER, StormFailed, storm
 
@@ -39,9 +39,10 @@ def test_messages_that_are_delivered_before_they_are_stable_are_found(
         return self.accept > before
 
     monkeypatch.setattr(Station, "_advance", at_once)
-    assert "all-or-none" in first_failure([45])
+    assert "all-or-none" in first_failure([75])
 
 
 def test_a_log_of_an_excluded_station_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_flush, "is_prefix", lambda *_: True)
+    for module in (hub_flush, logs):
+        monkeypatch.setattr(module, "is_prefix", lambda *_: True)
     assert "integrity" in first_failure([16])
