@@ -9,6 +9,7 @@
     server ── BranchLost ───▶ parent ──▶ ...                   a host or domain below is lost
     server ── BranchCut ────▶ children ──▶ agents              its parent is lost, and the core-sets beyond it
     server ── HoldingsAsked ▶ children ──▶ agents              its parent is back: send `HostHolds`
+    server ── ReopenAsked ──▶ server of another part           an administrator wants one set of them
 
     agent ◀── HolderAsked ─── cluster ◀── ... ◀── core-set     a group stands still: what have you of it?
 
@@ -135,6 +136,13 @@ class HoldingsAsked(BranchMessage, frozen=True, tag=231):
     hosts: Hosts = ()
 
 
+class ReopenAsked(BranchMessage, frozen=True, tag=232):
+    """An administrator wants the parts of this set to become one (`administration.py`)."""
+
+    set: Domain
+    request: Annotated[str, Meta(max_length=TEXT_MAX)]
+
+
 class LeaseAsked(BranchMessage, frozen=True, tag=240):
     number: Number  # the asker knows when it asked
 
@@ -181,6 +189,7 @@ AnyBranchMessage = (
     | BranchLost
     | BranchCut
     | HoldingsAsked
+    | ReopenAsked
     | HolderAsked
     | LeaseAsked
     | LeaseGiven

@@ -20,6 +20,8 @@ def hosts_of(view: AgreedView) -> list[Domain]:
 def base_of(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
     """The view of this id, if the present one is that without some members, and then others: not after a
     merge, which orders by seniority."""
+    if id is None:
+        return None
     base = next((each for each in reversed(known.views) if each.id == id), None)
     return base if base is not None and _follows(known.view, base) else None
 

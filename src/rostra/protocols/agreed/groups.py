@@ -40,6 +40,7 @@ from rostra.protocols.agreed.changes import (
     ServerLeft,
     ServersFailed,
     SetView,
+    sides,
 )
 from rostra.protocols.agreed.config import EMPTIED_MAX
 from rostra.protocols.agreed.living import has_rule, is_exclusive, is_primary
@@ -322,8 +323,8 @@ class GroupTable(Struct, frozen=True):
         table = self
         for proposal in tried:
             record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
-            after, _ = self.apply(record, before)
-            for name in sorted(after.groups):
+            ends = [self.apply(each, before)[0] for each in sides(record)]
+            for after, name in [(each, name) for each in ends for name in sorted(each.groups)]:
                 old = [part.view.id for part in self.groups[name].parts] if name in self.groups else []
                 views = [part.view for part in after.groups[name].parts if part.view.id not in old]
                 known = table.groups.get(name)
