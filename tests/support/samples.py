@@ -146,7 +146,7 @@ CARRIED = CarriedGroup(
         (Outcome(CHESS, "eu.fr.paris.h1:7:3", "NotMember"),),
         AGREED,
         (APART,),
-        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),)),
+        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),), (), ((ANNS, 6),)),
         "1 of 3 are here",
     ),
 )
@@ -267,6 +267,11 @@ MESSAGES: list[Any] = [
     agreed.SetEvidence(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
+    led.SpreadLetter(
+        H1,
+        ((H2, ("bob#2", "eve#9")), (Domain("us.h1"), ())),
+        led.encode_letter(led.SequenceData(CHESS, 7, "ann#1", 3, (), 2, b"e4")),
+    ),
     ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     scopes.PointersKept((("lounge/chess", None), ("lounge/go", Domain("eu")))),

@@ -27,7 +27,7 @@ from msgspec import Meta, Struct
 
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import MEMBERS_MAX, TRIED_MAX, GroupVerb, Number, Pid
+from rostra.protocols.agreed.changes import MEMBERS_MAX, TRIED_MAX, GroupVerb, MemberId, Number, Pid
 from rostra.protocols.agreed.groups import APART_MAX, AgreedMember, MemberIds
 
 TEXT_MAX: Final = 256
@@ -91,6 +91,8 @@ class ViewTold(BranchMessage, frozen=True, tag=226):
     blocked: Annotated[str, Meta(max_length=TEXT_MAX)] = ""  # why this side must not go on; empty: it lives
     parts: Annotated[tuple[MemberIds, ...], Meta(max_length=APART_MAX)] = ()  # that merged
     lived: MemberIds = ()  # if it is blocked: the members of the last view that lived
+    returned: Annotated[tuple[tuple[MemberId, Number], ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """Members that were out of a living view before: each with the fence with which it was back."""
 
 
 class ViewTaken(BranchMessage, frozen=True, tag=227):

@@ -557,7 +557,7 @@ def _judged(
         # Those whom the change went on without may live with this very view.
         return _with_attempts(part, [view]) if absent else part
     fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
-    return replace(part, living=LivingState(fence, rule_members(view)), blocked="")
+    return replace(part, living=state.followed(fence, rule_members(view), view.joined), blocked="")
 
 
 def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
@@ -575,7 +575,7 @@ def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
     state = part.living
     left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
     attempts = tuple([each for each in left if each.members])
-    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
+    return replace(part, living=replace(state, members=_rest(state.members, gone), attempts=attempts))
 
 
 def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:

@@ -77,6 +77,7 @@ class Locked(Struct, frozen=True):
     proposal: Proposal
     round: Round
     times: int = 0  # asked again
+    since: int = 0  # the attempt that we acknowledged first
 
 
 class Electing(Struct, frozen=True):
@@ -89,6 +90,7 @@ class Electing(Struct, frozen=True):
     committed: frozenset[ServerId] = NOBODY
     record: CommitRecord | None = None  # of one who committed
     times: int = 0  # asked again
+    since: int = 0  # the attempt that we acknowledged first
 
     @property
     def heard(self) -> frozenset[ServerId]:
@@ -104,6 +106,7 @@ class Electing(Struct, frozen=True):
             self.committed - told if status is not AgreementStatus.COMMITTED else self.committed | told,
             record or self.record,
             self.times,
+            self.since,
         )
 
 
@@ -199,6 +202,15 @@ class SetState(Struct, frozen=True):
         match self.phase:
             case Coordinating(proposal, round) | Locked(proposal, round) | Electing(proposal, round):
                 return proposal, round
+        return None
+
+    def locked_since(self, pid: Pid) -> int | None:
+        """The attempt at this change that we acknowledged first, if we are locked on it."""
+        match self.phase:
+            case Locked(proposal, since=since) | Electing(proposal, since=since) if proposal.pid == pid:
+                return since
+            case Coordinating(proposal, round) if proposal.pid == pid:
+                return max(0, round.attempt - 1)
         return None
 
 
