@@ -123,10 +123,11 @@ class StateDonor:
     async def give(self, piece: bytes) -> None:
         """The next piece of it."""
         self._began = True
-        self._left += piece
-        while len(self._left) > PART_BYTES:
-            part, self._left = self._left[:PART_BYTES], self._left[PART_BYTES:]
-            await self._part(part, last=False)
+        data, at = self._left + piece, 0
+        while len(data) - at > PART_BYTES:  # what is left is not copied each time: states are large
+            at += PART_BYTES
+            await self._part(data[at - PART_BYTES : at], last=False)
+        self._left = data[at:]
 
     async def end(self) -> None:
         """That was all. Who gave nothing at all has none."""
