@@ -19,7 +19,8 @@ from rostra.sim.history import DeliveryRecord, Detected, History, NoticeRecord, 
 from rostra.sim.history import FollowingChanged as Following
 from rostra.sim.history import MembershipChanged as Membership
 from rostra.sim.history import ServerChanged as Server
-from rostra.sim.lies import Lies
+from rostra.sim.hostile_storm import protocol_of
+from rostra.sim.lies import KINDS, Lies
 from rostra.sim.storm import HOSTILE, StormFailed, replay_command, storm
 
 EVERY_SEED_THAT_EVER_FAILED = [
@@ -43,6 +44,9 @@ def test_others_do_not_notice(seed: int) -> None:
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+ABOUT_RELAXED = [seed for seed in range(400) if protocol_of(seed) == "relaxed"]
+"""Of ten of these, one to four find a planted door of that protocol; of ten others hardly one."""
 
 
 def believes_anybody_about_lives_and_losses(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +86,7 @@ def takes_questions_under_any_id(patch: pytest.MonkeyPatch) -> None:
 def test_a_planted_door_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     with pytest.raises(StormFailed) as failed:
-        for seed in (7, 9, 33, 36, 102, 411, *range(60)):
+        for seed in (481, 437, 258, *ABOUT_RELAXED):
             storm(seed, HOSTILE)
     seed = int(failed.value.what.split()[1])
     assert failed.value.fix.endswith(replay_command(seed, HOSTILE))
@@ -98,7 +102,8 @@ def test_lies_are_of_every_kind_and_most_of_them_can_be_read(monkeypatch: pytest
         return lie
 
     monkeypatch.setattr(Lies, "message", message)
-    for seed in range(300, 306):
+    about_all = [seed for seed in range(300, 400) if protocol_of(seed) is None]
+    for seed in about_all[:6]:
         storm(seed, HOSTILE)
     assert {
         *("EndpointsJoined", "EndpointLeft", "DomainFailed", "ResolveRequest", "ResolveReply"),
@@ -106,6 +111,12 @@ def test_lies_are_of_every_kind_and_most_of_them_can_be_read(monkeypatch: pytest
         *("RegistryTold", "Inquiry", "InquiryReply", "LeaderAnnounced", "VoteRequest"),
     } <= kinds.keys()
     assert kinds["NoneType"] < kinds.total() / 2
+
+
+def test_every_protocol_has_liars_of_its_own() -> None:
+    about = Counter(protocol_of(seed) for seed in range(1_000))
+    assert about.keys() == {None, *KINDS}
+    assert all(count > 50 for count in about.values())
 
 
 # The checker

@@ -30,7 +30,7 @@ from rostra.protocols.relaxed.requests import Denied, Done, Life, Message, NotDe
 from rostra.sim.harm import Below, harm_stays_below, outside
 from rostra.sim.history import AnyRecord, Settled
 from rostra.sim.hostile_program import NAME, UID, HostileProgram
-from rostra.sim.lies import Lies
+from rostra.sim.lies import KINDS, Lies
 from rostra.sim.network import LinkModel
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
@@ -70,6 +70,12 @@ FRAME_STEPS: Final = 1_024
 """In one turn of a front: a program may ask for hundreds of things in one frame, which is read as a whole."""
 
 
+def protocol_of(seed: int) -> str | None:
+    """What the liar of this storm lies about: in a quarter of the storms all protocols, else one of them."""
+    luck = Random(f"protocol {seed}")
+    return None if luck.random() < 0.25 else luck.choice(sorted(KINDS))
+
+
 class HostileStorm(Reporter):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.shows = {ProgramTold: self._told}
@@ -100,7 +106,7 @@ class HostileStorm(Reporter):
         )
         scopes = [ROOT, *self.world.tree.domains]
         self.groups = [Group(name, scope) for name in ("chess", "go") for scope in sorted(set(scopes))]
-        self.lies = Lies(luck, self.world, self.below, (*self.groups, CHAT))
+        self.lies = Lies(luck, self.world, self.below, (*self.groups, CHAT), protocol_of(seed))
         self.comparison = _Comparison(self.world, self.is_harmed)
         self.comparisons = 0
         self.calls: list[SimCall] = []

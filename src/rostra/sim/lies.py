@@ -5,6 +5,9 @@
 The liar knows everything: who is where, which questions are open, which numbers were given. It has only its
 own links, though: its messages arrive in its own name. A message that the reader of a real connection would
 refuse is not sent.
+
+A liar of one protocol sends messages of that protocol only. It goes deeper than one that knows all of them,
+and its lies stay the same when another protocol gets a new message.
 """
 
 import types
@@ -29,7 +32,7 @@ from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId, Resolv
 from rostra.sim.processes import WORLD_NAME
 from rostra.sim.world import World
 from rostra.wire import Encoder, FrameKind, FrameReader
-from rostra.wire.numbers import MESSAGES
+from rostra.wire.numbers import BLOCKS, MESSAGES
 
 NUMBERS: Final = (0, 1, 2, 3, 7, 1000, 2**16, 2**31, 2**43, 2**62, 2**63 - 1)
 TEXTS: Final = ("", "silent", "crashed", "restarted", "10.6.6.6:666", "10.6.6.6:666 " + "ab" * 16, "x" * 200)
@@ -38,14 +41,25 @@ DEEP: Final = 3
 """Structures within structures: further in, lists are short and then empty."""
 
 PACKETS: Final = (Hello, Data, Beat, Bye)
+KINDS: Final[dict[str, tuple[Any, ...]]] = {
+    protocol: kinds
+    for protocol, block in BLOCKS["message"].items()
+    if (kinds := tuple([kind for tag, kind in MESSAGES.items() if any(tag in part for part in block)]))
+}
+"""What a liar of each protocol sends."""
+
+ALL_KINDS: Final = (*MESSAGES.values(), Routed, Routed)
 _HINTS: dict[type, dict[str, Any]] = {}
 
 
 class Lies:
-    """`below` is the liar's path: a host's, or a domain's."""
+    """`below` is the liar's path, a host's or a domain's; `protocol` what it lies about, or None for all."""
 
-    def __init__(self, luck: Random, world: World, below: Domain, groups: Iterable[Group]) -> None:
+    def __init__(
+        self, luck: Random, world: World, below: Domain, groups: Iterable[Group], protocol: str | None = None
+    ) -> None:
         self.below = below
+        self._kinds = ALL_KINDS if protocol is None else KINDS[protocol]
         self._luck = luck
         self._world = world
         self._groups = tuple(groups)
@@ -54,8 +68,7 @@ class Lies:
 
     def message(self) -> Any | None:
         """For a neighbour's core; None if it could not even be read."""
-        kind: Any = self._luck.choice((*MESSAGES.values(), Routed, Routed))
-        message = self.struct(kind)
+        message = self.struct(self._luck.choice(self._kinds))
         if isinstance(message, Claim) and inside(self.below, message.claimer):
             return None  # no lie: any host may claim a group, and its weaker members must then go
         if isinstance(message, EndpointsJoined | ResolveReply) and any(

@@ -61,7 +61,14 @@ not come back are then removed. It should exceed what a link takes to come up ag
 
 
 LEVEL_MAX: Final = 1 << 30
-"""Of members (`seniority.py`)."""
+"""Of members (`seniority.py`), and of servers."""
+
+SET_LEVEL: Final = 1
+"""Of servers of this version: what they know of, among changes that came after the first version.
+
+    1    `SetSplit`, `LevelRaised`
+
+Such a change is proposed only in a view in which all servers are of that level."""
 
 
 class AgreedConfig(Struct, frozen=True, kw_only=True):
@@ -113,6 +120,8 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     `level`
         An agent's, of its members (`seniority.py`): raised with every roll-out, members that were restarted
         are told from those that were not. Default 0.
+    `set_level`
+        A server's own level (`SET_LEVEL`). Lower only in tests, which have servers of earlier versions.
     `down_after_s`
         A group whose members are all in one branch has been so for this long before that branch's set takes
         it over (`T_down`). Default 2.0. Lowering it: members that come and go at the border of two branches
@@ -131,6 +140,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     moves: bool = False
     level: int = 0
     down_after_s: float = 2.0
+    set_level: int = SET_LEVEL
 
     def __post_init__(self) -> None:
         for name in (

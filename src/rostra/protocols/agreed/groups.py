@@ -40,6 +40,7 @@ from rostra.protocols.agreed.changes import (
     ServerLeft,
     ServersFailed,
     SetView,
+    sides,
 )
 from rostra.protocols.agreed.config import EMPTIED_MAX
 from rostra.protocols.agreed.living import has_rule, is_exclusive, is_primary
@@ -322,8 +323,8 @@ class GroupTable(Struct, frozen=True):
         table = self
         for proposal in tried:
             record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
-            after, _ = self.apply(record, before)
-            for name in sorted(after.groups):
+            ends = [self.apply(each, before)[0] for each in sides(record)]
+            for after, name in [(each, name) for each in ends for name in sorted(each.groups)]:
                 old = [part.view.id for part in self.groups[name].parts] if name in self.groups else []
                 views = [part.view for part in after.groups[name].parts if part.view.id not in old]
                 known = table.groups.get(name)
@@ -555,7 +556,7 @@ def _judged(
         # Those whom the change went on without may live with this very view.
         return _with_attempts(part, [view]) if absent else part
     fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
-    return replace(part, living=LivingState(fence, rule_members(view)), blocked="")
+    return replace(part, living=state.followed(fence, rule_members(view), view.joined), blocked="")
 
 
 def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
@@ -573,7 +574,7 @@ def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
     state = part.living
     left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
     attempts = tuple([each for each in left if each.members])
-    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
+    return replace(part, living=replace(state, members=_rest(state.members, gone), attempts=attempts))
 
 
 def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
