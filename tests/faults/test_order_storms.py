@@ -42,7 +42,7 @@ def test_messages_that_are_delivered_before_they_are_stable_are_found(
         return self.accept > before
 
     monkeypatch.setattr(Station, "_advance", at_once)
-    assert "all-or-none" in first_failure([45])
+    assert "all-or-none" in first_failure([75])
 
 
 @pytest.mark.spec("A-045")

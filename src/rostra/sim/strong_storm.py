@@ -57,8 +57,13 @@ class StrongStorm(OrderStorm):
 
     def _ask(self, program: SimProgram, group: Group) -> None:
         if group in LOOSE:
-            joins = {CLUB: program.join, RADIO: program.join_fifo, CREW: program.join_led}
-            self.loose[program, group] = joins[group](group)
+            self.loose[program, group] = (
+                program.join(CLUB)
+                if group == CLUB
+                else program.join_fifo(RADIO)
+                if group == RADIO
+                else program.join_led(CREW)
+            )
         elif group in RULES:
             super()._ask(program, group)
         else:
