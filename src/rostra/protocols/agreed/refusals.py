@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from rostra.errors import NoSuchGroup
 from rostra.names import Group
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
 from rostra.protocols.agreed.orders import MergeGroups, SplitGroup
@@ -27,6 +28,11 @@ _FIX: Final = {
     "Refused": "first let other members have what the rule asks for: rostra views shows it",
     "TooLarge": "at most 64 attributes, 1024 bytes for a member; at most 4096 members",
 }
+
+
+def no_such(group: Group) -> NoSuchGroup:
+    """For those that it is closed to, as well."""
+    return NoSuchGroup(_WHY["NoSuchGroup"].format(group=group), fix=_FIX["NoSuchGroup"])
 
 
 def why_not(code: str, group: Group, call: AnyCall) -> str:
