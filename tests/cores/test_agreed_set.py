@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.setnet import CHESS, GOES, SET, SetNet, founding_view, join, leave, server, servers
 
-from rostra.core.effects import Ignored, LinkMoved, Received, Send, TimerFired
+from rostra.core.effects import Ignored, LinkDown, LinkMoved, LinkUp, Received, Send, TimerFired
 from rostra.errors import BadInput
+from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     CommitRecord,
@@ -459,6 +460,21 @@ def test_after_isolation_no_word_but_that_one() -> None:
     assert ("c", "b") in net.isolations() and net.view("c") == "c"
 
 
+@pytest.mark.spec("V-090")
+def test_the_acknowledgement_of_a_server_that_we_isolated_does_not_count() -> None:
+    net = SetNet("abc")
+    net.frozen.add("a")
+    net.ask("b", join("ann"))
+    net.deliver("b", "c")
+    net.step("b", LinkDown(Domain("c"), Because(Domain("b"), Domain("c"), "silent")))
+    net.step("b", LinkUp(Domain("c"), 1))
+    before = len(net.sent)
+    net.deliver("c", "b")
+    phase = net.cores["b"].state.phase
+    assert isinstance(phase, Coordinating) and server("c") not in phase.acked
+    assert [type(message) for _, _, message in net.sent[before:]] == [PartedFromSet]
+
+
 # Coordinators that fail
 
 
@@ -530,16 +546,17 @@ def test_coordinator_and_the_only_one_that_committed_die_together() -> None:
 
 
 @pytest.mark.spec("V-082")
-def test_the_most_senior_that_knows_the_change_wins() -> None:
-    """XV-07: only rank 4 knows of it."""
+@pytest.mark.parametrize(("initiated", "senior"), [("e", "e"), ("ce", "c"), ("acde", "a")])
+def test_the_most_senior_that_knows_the_change_wins(initiated: str, senior: str) -> None:
+    """XV-07: only rank 4 knows of it; or others do, too."""
     net = SetNet("abcde")
-    to_the_commit(net, initiated="e", acks="")
+    to_the_commit(net, initiated=initiated, acks="")
     [winner] = {
         message.round.coordinator
         for _, _, message in net.sent
         if isinstance(message, Initiate) and message.round.attempt
     }
-    assert winner == server("e")
+    assert winner == server(senior)
 
 
 @pytest.mark.spec("V-086", "V-121")
