@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.setnet import CHESS, GOES, SET, SetNet, founding_view, join, leave, server, servers
 
-from rostra.core.effects import Ignored, LinkDown, LinkMoved, LinkUp, Received, Send, TimerFired
+from rostra.core.effects import Ignored, LinkMoved, Received, Send, TimerFired
 from rostra.errors import BadInput
-from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     CommitRecord,
@@ -458,21 +457,6 @@ def test_after_isolation_no_word_but_that_one() -> None:
     net.settle()
     assert {type(message) for _, to, message in net.sent[before:] if to == "c"} <= {PartedFromSet}
     assert ("c", "b") in net.isolations() and net.view("c") == "c"
-
-
-@pytest.mark.spec("V-090")
-def test_the_acknowledgement_of_a_server_that_we_isolated_does_not_count() -> None:
-    net = SetNet("abc")
-    net.frozen.add("a")
-    net.ask("b", join("ann"))
-    net.deliver("b", "c")
-    net.step("b", LinkDown(Domain("c"), Because(Domain("b"), Domain("c"), "silent")))
-    net.step("b", LinkUp(Domain("c"), 1))
-    before = len(net.sent)
-    net.deliver("c", "b")
-    phase = net.cores["b"].state.phase
-    assert isinstance(phase, Coordinating) and server("c") not in phase.acked
-    assert [type(message) for _, _, message in net.sent[before:]] == [PartedFromSet]
 
 
 # Coordinators that fail
