@@ -26,6 +26,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import CLOSED, AccessRefused, ClosedList
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import (
     EndpointsJoined,
     Interest,
@@ -220,3 +221,24 @@ def test_a_registrar_and_a_leader_tell_a_stranger_what_they_tell_of_an_unknown_s
     believed = with_proofs(0.0, agent.local.gate, H1_FR, AttachAsked(CHESS, 1, (listed,)), out)
     assert believed.entries[0].members == ()
     assert out == [AccessRefused(Endpoint(f"{H2_FR}/eve#1"), CHESS, CLOSED, H1_FR)]
+
+
+@pytest.mark.spec("C-167")
+async def test_an_agreed_group_that_is_closed_is_not_there_for_strangers(world: World) -> None:
+    async with rostra.connect(H1) as ann, rostra.connect(H2) as eve:
+        assert closing(world, VAULT, H1) == Done()
+        await asyncio.sleep(8.0)
+        async with ann.join("vault", membership="agreed"):
+            with pytest.raises(NotAllowed):
+                await eve.join("vault", membership="agreed")
+            answers = []
+            for name in ("vault", "never"):
+                with pytest.raises(NoSuchGroup) as refused:
+                    await eve.join(name, membership="agreed", create=False)
+                answers.append(str(refused.value).replace(name, "NAME"))
+            assert answers[0] == answers[1]
+            # An agent that does not ask its gate: the servers do.
+            agent = world.sim.processes[Domain(H2)].node.stack[AGENT]
+            agent.gate.closed.clear()
+            with pytest.raises(NoSuchGroup):
+                await eve.join("vault", membership="agreed")

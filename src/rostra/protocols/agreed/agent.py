@@ -88,6 +88,7 @@ from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
+from rostra.protocols.agreed.refusals import no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import member_sheet
@@ -249,6 +250,8 @@ class AgreedAgent(Service):
                 f"{self.host} is outside of {group.scope}, and {group} cannot reach it",
                 fix=scope_to_use(group.scope, parent(self.host)),
             )
+        if not event.create and self._agent.gate.is_closed_to(group, self.host):
+            raise no_such(group)
         self._agent.check_may_join(group)
         check_survive(kind.survive)
         event = replace(event, meta=with_level(event.meta, self._config.level))

@@ -7,7 +7,7 @@ fails (section III of the paper). There is no quorum: a commit goes on without s
 
 `state.py` draws the phases. A coordinator goes on without the servers that it isolated, and a server that
 applies its commit isolates them too. What holds: **two servers that committed different changes on one
-base have isolated each other, at least one way.** The argument, for s that committed p and t that committed q:
+base have isolated each other, at least one way.** The argument, if s committed p, and t q:
 
 1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
    after an election.

@@ -51,7 +51,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NotAllowed, StoreFailed, TooLarge, Unreachable
+from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, StoreFailed, TooLarge, Unreachable
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed import ordering
@@ -568,6 +568,9 @@ class AgreedServer(Holdings, Service):
     def _asked(self, now: Instant, core: CoreSet, message: MemberAsked, out: list[Effect]) -> None:
         group, kind = message.group, message.group_kind
         known = core.table.get(group)
+        if refused := ordering.not_let_in(now, self.stack[SERVER].gate, message):
+            out.extend(refused)
+            return self._answer(message.question, group, NoSuchGroup.code, "", out)
         if why := ordering.why_not_join(message, known):
             return self._answer(message.question, group, NotAllowed.code, why, out)
         host, waits = message.question.host, core.behind.get(message.question.host)
