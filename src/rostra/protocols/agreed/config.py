@@ -26,8 +26,13 @@ HOST_GROUPS_MAX: Final = 1_024
 """Groups of which one host has members, at one server. As many as it may claim."""
 
 EMPTIED_MAX: Final = 1_024
-"""Groups without a member, and that no side may live in, that a set remembers: with one more all of them are
-forgotten. Their numbers begin anew then, and their fences go on above all that were forgotten."""
+"""Groups without a member, and that no side may live in, that a set remembers, those that were deleted among
+them: with one more all of them are forgotten. Their numbers begin anew then, and their fences go on above all
+that were forgotten."""
+
+CREATED_MAX: Final = 4_096
+"""Groups that were created, or were given attributes, in one set: they stay without members until they are
+deleted. One more is refused."""
 
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what its core-set has not answered. A lost hop of the branch costs as much."""

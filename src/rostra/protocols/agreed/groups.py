@@ -58,7 +58,7 @@ from rostra.protocols.agreed.rules import (
     united_state,
 )
 from rostra.protocols.agreed.seniority import passed_on
-from rostra.protocols.agreed.sheets import is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.sheets import has_sheet, is_over, member_sheet, put_out_of
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
@@ -251,6 +251,7 @@ class GroupTable(Struct, frozen=True):
             name
             for name, known in self.groups.items()
             if not any(part.view.members or _may_have_lived(part.living) for part in known.parts)
+            and not has_sheet(known.view.attributes)
         ]
         if len(empty) <= EMPTIED_MAX:
             return self
