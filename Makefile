@@ -150,7 +150,7 @@ atomic-report: $(READY)  ## the figures of AMp, formula against count, on the bu
 live-views: $(READY)  ## real processes that stand still for as long as a bound, cut one way, restart: never two living sides, ROUNDS=40 (ARGS="--seed 7")
 	@$(BIN)/python -m tests.live.stopping --rounds $(ROUNDS) --audit $(ARGS)
 
-led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md
+led-report: $(READY)  ## messages and bytes of led sets, whole and compressed lists: report/led.md, led.svg
 	@$(BIN)/python -m benchmarks.led_report $(ARGS)
 
 xpand-table: $(READY)  ## the Xpand paper's table, simulated and (as root) on the lab's network: report/xpand (ARGS=--quick)

@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
+from benchmarks.congress_report.page import svg
 from rostra.core.effects import Effect, Event, Send
 from rostra.core.stack import Stack
 from rostra.names import Domain, Group
@@ -35,6 +38,9 @@ CLAIMS = {
     "merge of two sets": "4",
 }
 """What section 6 of the specification expects."""
+
+PLOTTED = ("join at an agent that is in", "leave", "query by an outsider", "merge of two sets")
+"""What grows with the members."""
 
 
 class Counted:
@@ -130,11 +136,21 @@ class Figures:
         self.rows.append((what, *self.counted.take()))
 
 
-def table(sizes: Sequence[int]) -> str:
+Measured = dict[int, tuple[Figures, Figures]]
+"""By members: with whole lists, and compressed."""
+
+
+def measured(sizes: Sequence[int]) -> Measured:
+    return {
+        size: (Figures(size, compressed=False).measure(), Figures(size, compressed=True).measure())
+        for size in sizes
+    }
+
+
+def table(found: Measured) -> str:
     lines = ["| | members | expected | messages | bytes, whole lists | bytes, compressed | kinds |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for size in sizes:
-        whole, compressed = (Figures(size, compressed=each).measure() for each in (False, True))
+    for size, (whole, compressed) in found.items():
         for one, other in zip(whole.rows, compressed.rows, strict=True):
             what, messages, octets, kinds = one
             lines.append(
@@ -143,14 +159,37 @@ def table(sizes: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
+def plot(found: Measured) -> str:
+    """Bytes by members, both axes logarithmic: whole lists drawn through, compressed ones broken."""
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    sizes = list(found)
+    for number, what in enumerate(PLOTTED):
+        for compressed, line in ((0, "-o"), (1, "--o")):
+            octets = [dict_of(found[size][compressed])[what] for size in sizes]
+            label = what if not compressed else None
+            axes.plot(sizes, octets, line, color=f"C{number}", label=label, markersize=3)
+    axes.set(xscale="log", yscale="log", xlabel="members", ylabel="bytes")
+    axes.set_title("whole lists: through; compressed: broken", fontsize=9)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return svg(figure)
+
+
+def dict_of(figures: Figures) -> dict[str, int]:
+    return {what: octets for what, _, octets, _ in figures.rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="10,100,1000", help="members, with commas between")
+    parser.add_argument("--sizes", default="10,100,1000,10000", help="members, with commas between")
     parser.add_argument("--to", type=Path, default=Path("report/led.md"))
     given = parser.parse_args()
-    text = table([int(size) for size in given.sizes.split(",")])
+    found = measured([int(size) for size in given.sizes.split(",")])
+    text = table(found)
     given.to.parent.mkdir(parents=True, exist_ok=True)
     given.to.write_text(f"{text}\n")
+    given.to.with_suffix(".svg").write_text(plot(found))
     print(text)
 
 

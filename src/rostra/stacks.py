@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.stack import Stack
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.node import Node
 from rostra.protocols.access.agent import AccessAgent
 from rostra.protocols.access.config import AccessConfig
@@ -36,14 +36,14 @@ from rostra.protocols.agreed.call_server import CallServer
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
-from rostra.protocols.atomic.agent import OrderAgent
+from rostra.protocols.atomic.agent import ORDER_AGENT, OrderAgent
 from rostra.protocols.atomic.relay import OrderRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.election.core import Ballot, ElectionCore
-from rostra.protocols.fifo.cluster import ClusterCore
-from rostra.protocols.fifo.core import HostCore
+from rostra.protocols.fifo.cluster import CLUSTER, ClusterCore
+from rostra.protocols.fifo.core import HOST, HostCore
 from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.led.agent import LedAgent
@@ -51,7 +51,7 @@ from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.server import LedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.domain import SERVER, DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.scopes.config import ScopesConfig
@@ -118,6 +118,17 @@ class VoterPlan(Struct, frozen=True, array_like=True):
     config: ElectionConfig
     ballot: Ballot = Ballot()
     known: tuple[Domain, ...] = ()  # neighbours of the replica that led last
+
+
+def receiving_hosts(stack: Stack, group: Group) -> set[Domain]:
+    """The hosts of a LAN that have members in a group with messages, as its agent or server knows them;
+    without itself. Of a group without a delegate a server knows it by its directory."""
+    if (host := stack.find(HOST)) is not None:
+        return host.receiving_hosts(group) | stack[ORDER_AGENT].receiving_hosts(group)
+    cluster = stack[CLUSTER]
+    if group in cluster.groups:
+        return cluster.receiving_hosts(group)
+    return set(stack[SERVER].table.child_holders(group))
 
 
 def make_stack(plan: NodePlan, registry: Registry) -> Stack:

@@ -21,8 +21,19 @@ from rostra.protocols.access.agent import ACCESS_AGENT
 from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
 from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, WRONG_SIGNATURE, Judge
 from rostra.protocols.access.messages import RevocationsTold
-from rostra.protocols.access.proofs import Delegation, Proof, Signer, decode_asked
+from rostra.protocols.access.proofs import (
+    AuthorityAsked,
+    Delegation,
+    KeyAsked,
+    Proof,
+    SealedQuestion,
+    Signer,
+    decode_asked,
+    opened_question,
+    question_text,
+)
 from rostra.protocols.access.requests import JoinRestricted
+from rostra.protocols.access.sealing import public_half
 from rostra.protocols.access.server import ACCESS_SERVER
 from rostra.protocols.led.messages import AttachAsked, ListEntry, LocalMember
 from rostra.protocols.led.proven import with_proofs
@@ -50,6 +61,7 @@ ACME = Signer("acme", bytes(range(32)))
 STRANGER = Signer("acme", bytes(range(1, 33)))
 NOW_MS, END_MS = 1_000_000, 2_000_000
 MALLORY = Endpoint("eu.h2/mallory#7")
+WORD, LUCK, SECRET = b"open sesame", bytes(range(32)), bytes(range(64, 96))
 
 
 def proof(
@@ -179,15 +191,31 @@ def _opened(agent: Stack, name: str) -> Endpoint:
     return answer.result.endpoint  # type: ignore[attr-defined,no-any-return]
 
 
-def asking(agent: Stack, me: Endpoint, token: int = 9) -> tuple[Endpoint, Any]:
-    """An endpoint applies; what its authority, or somebody in its place, is asked."""
-    effects = agent.step(0.0, Asked(me, token, JoinRestricted(PAYROLL, b"word")))
+def asking(agent: Stack, me: Endpoint, token: int = 9) -> tuple[Endpoint, KeyAsked]:
+    """An endpoint applies; what a member of its authority's group gets."""
+    effects = agent.step(0.0, Asked(me, token, JoinRestricted(PAYROLL, WORD, luck=LUCK)))
     resolve = next(each.message for each in effects if type(each) is Send)
-    false = Endpoint("us.h1/false#1")
-    listed = ResolveReply(resolve.id, resolve.group, (Member(false, (1, 1)),), Interest.ALL)
+    member = Endpoint("us.h1/authority#1")
+    listed = ResolveReply(resolve.id, resolve.group, (Member(member, (1, 1)),), Interest.ALL)
     effects = agent.step(0.0, Received(SERVER, listed))
-    routed = next(each.message for each in effects if type(each) is Send and type(each.message) is Routed)
-    return false, decode_asked(routed.data)
+    asked = decode_asked(sent(effects))
+    assert isinstance(asked, KeyAsked)
+    return member, asked
+
+
+def sent(effects: Sequence[Effect]) -> bytes:
+    [routed] = [each.message for each in effects if type(each) is Send and type(each.message) is Routed]
+    return routed.data  # type: ignore[no-any-return]
+
+
+def question(agent: Stack, member: Endpoint, me: Endpoint, asked: KeyAsked) -> AuthorityAsked:
+    """The member shows the key, and gets the question."""
+    effects = told(agent, member, me, ACME.show(W, asked, me, public_half(SECRET)))
+    sealed = decode_asked(sent(effects))
+    assert isinstance(sealed, SealedQuestion)
+    found = opened_question(SECRET, question_text(W, "acme", asked.nonce, me), me, sealed)
+    assert found is not None
+    return found
 
 
 def told(agent: Stack, source: Endpoint, me: Endpoint, answer: Any) -> Sequence[Effect]:
@@ -201,29 +229,85 @@ def answers(effects: Sequence[Effect]) -> list[Any]:
 
 @pytest.mark.spec("S-012", "S-013")
 def test_a_false_authority_can_neither_let_in_nor_keep_out() -> None:
-    """Anybody may join the group of an authority."""
+    """Any program may join the group of an authority."""
     agent = stack(HOST, is_agent=True)
     ann = _opened(agent, "ann")
-    false, asked = asking(agent, ann)
+    member, asked = asking(agent, ann)
+    unasked = AuthorityAsked(asked.nonce, PAYROLL, ann)
+    early = told(agent, member, ann, ACME.answer(W, unasked, None, "no"))  # it did not show its key
+    assert answers(early) == [] and len(refusals(early)) == 1
+    found = question(agent, member, ann, asked)
     good = ACME.proof(W, PAYROLL, ann, NOW_MS, END_MS)
-    another = msgspec.structs.replace(asked, nonce=bytes(16))
+    another = msgspec.structs.replace(found, nonce=bytes(16))
+    of_mallory = msgspec.structs.replace(found, endpoint=MALLORY)
     for answer in (
-        STRANGER.answer(W, asked, None, "no"),
-        STRANGER.answer(W, asked, STRANGER.proof(W, PAYROLL, ann, NOW_MS, END_MS)),
-        ACME.answer(W, asked, ACME.proof(W, PAYROLL, MALLORY, NOW_MS, END_MS)),  # replayed for another
-        ACME.answer(W, asked, ACME.proof(W, PAYROLL, ann, 0, NOW_MS - 1)),  # ended
+        STRANGER.answer(W, found, None, "no"),
+        STRANGER.answer(W, found, STRANGER.proof(W, PAYROLL, ann, NOW_MS, END_MS)),
+        ACME.answer(W, of_mallory, None, "no"),  # another asked with our nonce, and was refused
+        ACME.answer(W, found, ACME.proof(W, PAYROLL, MALLORY, NOW_MS, END_MS)),  # replayed for another
+        ACME.answer(W, found, ACME.proof(W, PAYROLL, ann, 0, NOW_MS - 1)),  # ended
     ):
-        effects = told(agent, false, ann, answer)
+        effects = told(agent, member, ann, answer)
         assert answers(effects) == [] and len(refusals(effects)) == 1
         assert not any(type(each) is Tell and type(each.notice) is Message for each in effects)
-    old = told(agent, false, ann, ACME.answer(W, another, None, "no"))  # an answer to another question
+    old = told(agent, member, ann, ACME.answer(W, another, None, "no"))  # an answer to another question
     assert answers(old) == [] and agent[ACCESS_AGENT].applying
     [late] = answers(agent.step(9.0, TimerFired(("access", "auth", ann, PAYROLL.name, PAYROLL.scope))))
     assert late.code == AuthUnavailable.code
-    false, asked = asking(agent, ann)
+    member, asked = asking(agent, ann)
+    found = question(agent, member, ann, asked)
     assert [
-        type(each).__name__ for each in answers(told(agent, false, ann, ACME.answer(W, asked, good)))
+        type(each).__name__ for each in answers(told(agent, member, ann, ACME.answer(W, found, good)))
     ] == ["Done"]
+
+
+@pytest.mark.spec("S-011", "S-012")
+def test_a_program_without_the_authoritys_key_learns_nothing_and_is_not_believed() -> None:
+    """It is in the group of the authority, as any program may be, and is asked to show the key."""
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    member, asked = asking(agent, ann)
+    assert asked == KeyAsked(asked.nonce)  # neither the group nor the credential
+    mine = public_half(SECRET)
+    true = ACME.show(W, asked, ann, public_half(bytes(range(1, 33))))
+    for shown in (
+        STRANGER.show(W, asked, ann, mine),
+        msgspec.structs.replace(true, seal_key=mine),  # the authority's own answer, with another key
+        ACME.show(W, asked, MALLORY, mine),  # what the authority showed to another that asked
+        ACME.show("another", asked, ann, mine),
+        Signer("acme/hr", bytes(range(32))).show(W, asked, ann, mine),
+        ACME.show(W, asked, ann, bytes(32)),  # a point of small order: its secrets are known to all
+    ):
+        effects = told(agent, member, ann, shown)
+        assert not [each for each in effects if type(each) is Send]
+        [refused] = refusals(effects)
+        assert "does not have the key of acme" in refused.why and refused.source == Domain("us.h1")
+    # The true one's question goes by: what the authority alone can open, nobody else can.
+    sealed = decode_asked(sent(told(agent, member, ann, true)))
+    assert isinstance(sealed, SealedQuestion)
+    text = question_text(W, "acme", asked.nonce, ann)
+    assert WORD not in msgspec.msgpack.encode(sealed)
+    assert opened_question(SECRET, text, ann, sealed) is None
+    for wrong in (question_text(W, "acme", asked.nonce, MALLORY), question_text(W, "acme", bytes(16), ann)):
+        assert opened_question(bytes(range(1, 33)), wrong, ann, sealed) is None
+    opened = opened_question(bytes(range(1, 33)), text, ann, sealed)
+    assert opened == AuthorityAsked(asked.nonce, PAYROLL, ann, WORD)
+    again = told(agent, member, ann, true)  # shown twice, asked once
+    assert not [each for each in again if type(each) is Send]
+
+
+def test_two_questions_of_one_program_have_nothing_in_common() -> None:
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    seen = set()
+    for _ in range(2):
+        member, asked = asking(agent, ann)
+        shown = ACME.show(W, asked, ann, public_half(SECRET))
+        sealed = decode_asked(sent(told(agent, member, ann, shown)))
+        assert isinstance(sealed, SealedQuestion)
+        seen |= {asked.nonce, sealed.key, sealed.sealed}
+        agent.step(9.0, TimerFired(("access", "auth", ann, PAYROLL.name, PAYROLL.scope)))
+    assert len(seen) == 6
 
 
 def test_joins_that_wait_for_authorities_are_bounded() -> None:
@@ -232,8 +316,8 @@ def test_joins_that_wait_for_authorities_are_bounded() -> None:
     ann = _opened(agent, "ann")
     for number in range(ASKED_MAX):
         group = Group(f"acme!g{number}", Domain("world"))
-        agent.step(0.0, Asked(ann, 10 + number, JoinRestricted(group)))
-    [refused] = answers(agent.step(0.0, Asked(ann, 9, JoinRestricted(PAYROLL))))
+        agent.step(0.0, Asked(ann, 10 + number, JoinRestricted(group, luck=LUCK)))
+    [refused] = answers(agent.step(0.0, Asked(ann, 9, JoinRestricted(PAYROLL, luck=LUCK))))
     assert type(refused) is Denied and refused.code == "TOO_LARGE"
     assert len(agent[ACCESS_AGENT].applying) == ASKED_MAX
 
@@ -281,8 +365,9 @@ def test_what_a_stranger_sees_of_an_open_question_is_nothing() -> None:
     """The answer of an authority is taken out of the messages of the program that joins."""
     agent = stack(HOST, is_agent=True)
     ann = _opened(agent, "ann")
-    false, asked = asking(agent, ann)
-    effects = told(agent, false, ann, ACME.answer(W, asked, None, "no"))
+    member, asked = asking(agent, ann)
+    found = question(agent, member, ann, asked)
+    effects = told(agent, member, ann, ACME.answer(W, found, None, "no"))
     assert [each.notice for each in effects if isinstance(each, Tell) and type(each.notice) is Message] == []
     assert [result.code for result in answers(effects)] == ["NOT_AUTHORISED"]
     assert not any(isinstance(result, Absolute) for result in answers(effects))

@@ -8,16 +8,19 @@ from collections.abc import Iterable
 import pytest
 
 from rostra.core.effects import Effect
-from rostra.protocols.atomic import hub_flush
+from rostra.protocols.atomic import hub_flush, receiver
 from rostra.protocols.atomic.hub import Station
 from rostra.sim.storm import ORDER, StormFailed, storm
 
 FOUND_SOMETHING = (8, 10, 13, 17, 720100)
 """Even ones with ``stable="majority"``."""
 
+NEGOTIATED = (4, 34)
+"""Every fifth one is in the order of the paper."""
+
 
 @pytest.mark.spec("A-100", "A-101", "A-102", "A-104", "A-105", "A-108")
-@pytest.mark.parametrize("seed", FOUND_SOMETHING)
+@pytest.mark.parametrize("seed", [*FOUND_SOMETHING, *NEGOTIATED])
 def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, ORDER)
 
@@ -40,6 +43,13 @@ def test_messages_that_are_delivered_before_they_are_stable_are_found(
 
     monkeypatch.setattr(Station, "_advance", at_once)
     assert "all-or-none" in first_failure([45])
+
+
+@pytest.mark.spec("A-045")
+def test_the_order_of_arrival_is_found_to_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TA1: frames that pass each other on the way."""
+    monkeypatch.setattr(receiver, "final_place", lambda config, held, position: held.place)
+    assert "total-order" in first_failure([4])
 
 
 def test_a_log_of_an_excluded_station_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

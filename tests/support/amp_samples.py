@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rostra.names import Domain, Group
+from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.atomic.frames import (
     ACK,
     FLUSH,
@@ -21,6 +21,8 @@ from rostra.protocols.atomic.frames import (
     DecisionFrame,
     DecisionRequestFrame,
     FrameControl,
+    FrameNak,
+    FramePart,
     FrameRef,
     GetViewFrame,
     InvestigateFrame,
@@ -35,11 +37,13 @@ from rostra.protocols.atomic.frames import (
     SuspensionLevel,
     ViewChange,
 )
+from rostra.protocols.flow.messages import Data, Nak, Run
 
 GROUP = Group("lounge/chess", Domain("eu"))
 A, B, C = [AmpStationId(Domain(f"eu.fr.paris.h{number}"), number) for number in (1, 2, 3)]
 V3, V4 = AmpViewId(3, A), AmpViewId(4, B)
 SL = SuspensionLevel(7, B)
+STREAM = Endpoint("eu.fr.paris.h1/order#1")
 CHANGE = ViewChange(
     V3,
     AmpView(V4, (A, B)),
@@ -48,6 +52,7 @@ CHANGE = ViewChange(
     (DecidedEntry(A, 1, 1, 40, 9),),
     41,
     17,
+    body=b"shown",
 )
 REPORT = StationReport(
     AmpView(V3, (A, B, C)),
@@ -86,4 +91,9 @@ AMP_FRAMES: list[Any] = [
     InvestigateFrame(control(ACK | SUSPEND), (C,), RunOutcome(DataId(A, 4), accept=True)),
     NewViewFrame(control(ACK | SUSPEND), CHANGE),
     BeaconFrame(control(), 2),
+]
+
+AMP_PARTS: list[Any] = [
+    FramePart(Data(STREAM, Run(3, 1, b"a part of it"), 3, 0, True, 0, 1200, 3600)),
+    FrameNak(Nak(STREAM, ((3, 3),), A.host, 1, ((3, ((1200, 2399),)),))),
 ]

@@ -273,7 +273,7 @@ MESSAGES: list[Any] = [
     scopes.ForeignTold(H1, 7, CHESS, why="eu cannot reach eu.paris"),
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
-    hub.CarriedFrame(H1, H2, CHESS, hub.encode_hub(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
+    hub.CarriedFrame(H1, H2, CHESS, hub.encode_carried(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
 ]
 
 REQUESTS: list[Any] = [
@@ -310,7 +310,7 @@ REQUESTS: list[Any] = [
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),
     LeaveLed(CHESS),
     JoinRestricted(PAYROLL),
-    JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1"),
+    JoinRestricted(PAYROLL, b"open sesame", led=True, online=False, meta=b"rank 1", luck=bytes(32)),
     JoinUnique(CHESS),
     JoinUnique(CHESS, online=False, meta=b"rank 1"),
     CloseGroup(CHESS, (PARIS, H1)),
@@ -494,7 +494,7 @@ DATA_MESSAGES: list[Any] = [
     hub.HubFetch(VIEW_KEY, 811),
 ]
 
-from .amp_samples import AMP_FRAMES  # noqa: E402
+from .amp_samples import AMP_FRAMES, AMP_PARTS  # noqa: E402
 
 BY_TABLE: dict[str, list[Any]] = {
     "packet": PACKETS,
@@ -504,7 +504,7 @@ BY_TABLE: dict[str, list[Any]] = {
     "program frame": [*TO_AGENT, *TO_PROGRAM],
     "item": ITEMS,
     "group item": GROUP_ITEMS,
-    "datagram": [*DATA_MESSAGES, *AMP_FRAMES],
+    "datagram": [*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS],
     "attributes": [
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),

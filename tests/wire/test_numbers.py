@@ -10,7 +10,7 @@ from rostra.groups.attributes import Attributes
 from rostra.protocols.access.messages import AccessMessage
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
-from rostra.protocols.atomic.frames import AmpFrame
+from rostra.protocols.atomic.frames import AmpFrame, AmpPiece
 from rostra.protocols.atomic.messages import HubMessage, OrderMessage
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.election.messages import ElectionMessage
@@ -45,7 +45,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "program frame": (ProgramFrame,),
     "item": (ProgramItem,),
     "group item": (GroupItem,),
-    "datagram": (DataMessage, HubMessage, AmpFrame),
+    "datagram": (DataMessage, HubMessage, AmpFrame, AmpPiece),
     "attributes": (Attributes,),
 }
 

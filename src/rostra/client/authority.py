@@ -1,6 +1,6 @@
 """Authorities: programs that say who may join groups with restricted names, and the files of their keys.
 
-    acme.key ── Signer ──▶ Authority ── in the group authority/acme ◀── AuthorityAsked ── agents of joiners
+    acme.key ── Signer ──▶ Authority ── in the group authority/acme ◀── KeyAsked, SealedQuestion ── agents
                                └── decide(asked) ──▶ yes: a proof · no: a reason ──▶
 
     async with rostra.connect() as me:
@@ -11,6 +11,7 @@ its owner alone; it says for which world it signs, and whom it has established (
 """
 
 import os
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +27,19 @@ from rostra.errors import UNDECODABLE, BadInput, NameTaken
 from rostra.groups.items import Message
 from rostra.names import PublicName, parse_group_name
 from rostra.protocols.access.agent import AUTHORITIES
+from rostra.protocols.access.config import KEY_BYTES
 from rostra.protocols.access.judge import authority_of
-from rostra.protocols.access.proofs import AuthorityAsked, Delegation, Revocation, Signer, decode_asked
+from rostra.protocols.access.proofs import (
+    AuthorityAsked,
+    Delegation,
+    KeyAsked,
+    Revocation,
+    Signer,
+    decode_asked,
+    opened_question,
+    question_text,
+)
+from rostra.protocols.access.sealing import public_half
 
 Decide = Callable[[AuthorityAsked], str]
 """Why this endpoint may not join; empty: it may."""
@@ -142,6 +154,7 @@ class Authority:
         self._decide = decide
         self._lifetime_ms = round(lifetime_s * 1000)
         self._clock = clock
+        self._secret = secrets.token_bytes(KEY_BYTES)  # of this program: questions are sealed for it
 
     async def serve(self, *, permanent: bool = False) -> None:
         """Answer until it is cancelled, or the agent is lost. `permanent`: the group is registered."""
@@ -153,13 +166,19 @@ class Authority:
                     await self._answer(message)
 
     async def _answer(self, message: Message) -> None:
-        asked = decode_asked(message.body)
-        if asked is None or authority_of(asked.group.name) != self._key.name:
+        letter, world, name = decode_asked(message.body), self._key.world, self._key.name
+        if letter is None:
+            return
+        if isinstance(letter, KeyAsked):
+            shown = self._signer.show(world, letter, message.sender, public_half(self._secret))
+            await self._me.send_to(message.sender, msgspec.msgpack.encode(shown))
+            return
+        text = question_text(world, name, letter.nonce, message.sender)
+        asked = opened_question(self._secret, text, message.sender, letter)
+        if asked is None or authority_of(asked.group.name) != name:
             return
         why = self._decide(asked)
-        if asked.endpoint != message.sender:
-            why = "an endpoint asks for itself alone"
-        world, now_ms = self._key.world, self._clock()
+        now_ms = self._clock()
         proof = None
         if not why:
             until_ms = now_ms + self._lifetime_ms

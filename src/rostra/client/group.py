@@ -4,6 +4,7 @@ Both read the program's own copy, without a round trip, and report its changes.
 """
 
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
@@ -18,6 +19,7 @@ from rostra.errors import BadInput, NotAllowed, NotMember, RostraError, Unreacha
 from rostra.groups.items import Change, Item
 from rostra.groups.members import Members
 from rostra.names import OPEN, Group
+from rostra.protocols.access.config import LUCK_BYTES
 from rostra.protocols.access.requests import JoinRestricted, JoinUnique
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed import requests
@@ -118,7 +120,10 @@ class Membership(Followed):
         if self._unique:
             return JoinUnique(self.group, online, self.meta)
         if "!" in self.group.name and not self.permanent:
-            return JoinRestricted(self.group, self._credential, self.led, online, self.meta, self.closed)
+            luck = secrets.token_bytes(LUCK_BYTES)
+            return JoinRestricted(
+                self.group, self._credential, self.led, online, self.meta, self.closed, luck
+            )
         if self.led:
             return JoinLed(self.group, online=online, meta=self.meta, closed=self.closed)
         return requests.Join(self.group, online, self.permanent, self.meta)

@@ -188,7 +188,7 @@ KINDS: Final = (
     RowKind("access-granted", "an authority let an endpoint into a restricted group", "member group"),
     RowKind(
         "access-refused",
-        "an endpoint may not be in a restricted group; with `peer`, a record that it sent was not believed",
+        "an endpoint may not be in a group; with `peer`, what that node sent was not believed or granted",
         "member group what peer",
     ),
     RowKind("access-ended", "a member of a restricted group had to leave", "member group what"),

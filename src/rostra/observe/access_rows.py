@@ -5,6 +5,7 @@ from typing import Any
 
 from rostra.journal.entries import Sheet
 from rostra.protocols.access.events import AccessEnded, AccessGranted, AuthorityRevoked, NameUnassigned
+from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.relaxed.gate import AccessRefused
 
 
@@ -21,6 +22,9 @@ def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:
             peer=seen.source,
         )
 
+    def no_leader(seen: LeaderRefused) -> None:
+        sheet.write("access-refused", group=str(seen.group), what=seen.why[:200], peer=seen.agent)
+
     def ended(seen: AccessEnded) -> None:
         sheet.write("access-ended", member=seen.endpoint, group=str(seen.group), what=seen.why[:200])
 
@@ -34,6 +38,7 @@ def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:
         AccessGranted: granted,
         AccessRefused: refused,
         AccessEnded: ended,
+        LeaderRefused: no_leader,
         AuthorityRevoked: revoked,
         NameUnassigned: unassigned,
     }

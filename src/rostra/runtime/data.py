@@ -20,13 +20,13 @@ from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Place
 from rostra.protocols.channel.messages import KEY_BYTES, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
-from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.between import Between
+from rostra.stacks import receiving_hosts
 from rostra.transport.addresses import TcpAddress
 from rostra.transport.multicast import (
     group_address,
@@ -295,8 +295,7 @@ class DataChannel:
         return None if channel is None else channel.connection.peer_ip
 
     def receiving_hosts(self, node: Domain, group: Group) -> set[Domain]:
-        stack = self.process.hosted_nodes[node].stack
-        return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
+        return receiving_hosts(self.process.hosted_nodes[node].stack, group)
 
     def deliver(
         self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]

@@ -21,11 +21,11 @@ from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Frame, Place
 from rostra.protocols.channel.messages import KEY_BYTES, Call, ChannelMessage, Datagram, Unreadable
 from rostra.protocols.channel.reachability import TRY_S
-from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Broadcast, Cast, Located, Transmit
 from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
+from rostra.stacks import receiving_hosts
 
 if TYPE_CHECKING:
     from rostra.sim.processes import SimProcess
@@ -237,8 +237,7 @@ class SimChannel:
         return self._channels.ip(peer)
 
     def receiving_hosts(self, node: Domain, group: Group) -> set[Domain]:
-        stack = self._process.stack
-        return (stack.find(HOST) or stack[CLUSTER]).receiving_hosts(group)
+        return receiving_hosts(self._process.stack, group)
 
     def deliver(
         self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]

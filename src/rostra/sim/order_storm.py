@@ -34,18 +34,24 @@ class OrderStorm(ViewStorm):
     word = "order"
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
-        self.judge = OrderJudge()
-        self.stable = STABLE if seed % 2 else MAJORITY  # where one side lives at most
+        self.order = "negotiated" if seed % 5 == 4 else "hub"
+        self.judge = OrderJudge(uniform=self.order == "hub")
+        self.stable = STABLE if seed % 2 or self.order == "negotiated" else MAJORITY
         super().__init__(seed, journal=journal)
 
     def blow_over(self) -> StormOutcome:
         outcome = super().blow_over()
         self._last_words()
-        self.judge.end(frozenset([group for group, rule in RULES.items() if rule]))
+        living = [
+            (program.address, program.orders[group])
+            for program, group in self._members()
+            if group in program.orders
+        ]
+        self.judge.end(frozenset([group for group, rule in RULES.items() if rule]), living)
         return outcome
 
     def _ask(self, program: SimProgram, group: Group) -> None:
-        call = program.join_ordered(group, survive=RULES[group], stable=self.stable[group])
+        call = program.join_ordered(group, survive=RULES[group], order=self.order, stable=self.stable[group])
         self.wanted[program, group] = None if call.result == Done() else call
 
     def _deed(self, deed: str) -> None:

@@ -5,6 +5,8 @@ all-or-none    what any member was given in a view is before every view that cam
 integrity      each sender's messages in order, each once, as they were said
 """
 
+from collections.abc import Iterable
+
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
@@ -30,6 +32,7 @@ class SimOrder:
         self.next = 0  # the position that comes next; 0: not known yet
         self.last: dict[Endpoint, int] = {}  # per sender: its last number
         self.log: list[tuple[int, Endpoint, int]] = []  # position, sender, number
+        self.tail: list[tuple[int, Endpoint, int]] = []  # since the last view
         self.closed = ""
 
     def take(self, me: Endpoint, item: Item) -> None:
@@ -43,12 +46,15 @@ class SimOrder:
 
 
 class OrderJudge:
-    """Sees what every member of every group is given, and remembers it."""
+    """Sees what every member of every group is given, and remembers it. Not `uniform`: those who go on from a
+    view together were given the same in it; what a member was given in the view in which it was lost does not
+    count (TA10)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, uniform: bool = True) -> None:
+        self.uniform = uniform
         self.runs = 0
         self.messages = 0
-        self._at: dict[tuple[Group, Key, int], tuple[Endpoint, int]] = {}
+        self._at: dict[tuple[Group, Key, Key | None, int], tuple[Endpoint, int]] = {}
         self._begins: dict[tuple[Group, Key], int] = {}  # the position after a view's own
         self._highest: dict[tuple[Group, Key], int] = {}  # the last position that a member was given in it
         self._after: dict[tuple[Group, Key], set[Key]] = {}
@@ -70,6 +76,7 @@ class OrderJudge:
 
     def _view(self, me: Endpoint, order: SimOrder, key: Key) -> None:
         group = order.group
+        self._count_tail(me, order, key)
         if order.view is not None:
             self._after.setdefault((group, order.view), set()).add(key)
             if order.next:  # else it was given no message yet, and knows of no position
@@ -96,9 +103,9 @@ class OrderJudge:
             self._begin(me, group, view, position)
         if position != order.next:
             raise OrderBroken(f"total-order: {what}, and {order.next} comes next")
-        known = self._at.setdefault((group, view, position), (sender, number))
-        if known != (sender, number):
-            raise OrderBroken(f"total-order: {what}, where another was given {known}")
+        order.tail.append((position, sender, number))
+        if self.uniform:
+            self._count_tail(me, order)
         if self._said.get((group, sender, number)) != body:
             raise OrderBroken(f"integrity: {what}, which was not said so")
         before = order.last.get(sender)
@@ -108,11 +115,25 @@ class OrderJudge:
         order.next = position + 1
         order.log.append((position, sender, number))
         self.messages += 1
-        self._highest[group, view] = max(self._highest.get((group, view), 0), position)
 
-    def end(self, exclusive: frozenset[Group]) -> None:
+    def _count_tail(self, me: Endpoint, order: SimOrder, following: Key | None = None) -> None:
+        """What it was given in its view is at those places for all others as well."""
+        tail, order.tail = order.tail, []
+        for position, sender, number in tail:
+            assert order.view is not None
+            key = (order.group, order.view)
+            together = None if self.uniform else following
+            known = self._at.setdefault((*key, together, position), (sender, number))
+            if known != (sender, number):
+                what = f"{me} is given {sender} {number} at {position} of {order.group}"
+                raise OrderBroken(f"total-order: {what}, where another was given {known}")
+            self._highest[key] = max(self._highest.get(key, 0), position)
+
+    def end(self, exclusive: frozenset[Group], living: Iterable[tuple[Endpoint, SimOrder]] = ()) -> None:
         """All-or-none, uniformly: those who were excluded count as well (H6). Where both sides of a partition
         go on, each has its own end of the view that they shared: only those who stay together agree on it."""
+        for me, order in living:
+            self._count_tail(me, order)
         for (group, view), later in sorted(self._after.items()):
             if group not in exclusive:
                 continue

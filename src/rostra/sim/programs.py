@@ -209,6 +209,7 @@ class SimProgram:
         group: str | Group,
         *,
         survive: str = "",
+        order: str = "",
         stable: str = "",
         create: bool = True,
         meta: bytes = b"",
@@ -217,7 +218,9 @@ class SimProgram:
         key = _group(group)
         self.agreed.setdefault(key, SimAgreed())
         self.orders[key] = SimOrder(key)
-        return self.ask(JoinOrdered(key, stable=stable, survive=survive, create=create, meta=meta, slow=slow))
+        return self.ask(
+            JoinOrdered(key, order=order, stable=stable, survive=survive, create=create, meta=meta, slow=slow)
+        )
 
     def leave_ordered(self, group: str | Group) -> SimCall:
         key = _group(group)

@@ -27,7 +27,7 @@ from msgspec.msgpack import Decoder, Encoder
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.addresses import parse_reachable
-from rostra.protocols.atomic.messages import AnyHubMessage, HubMessage, check_hub
+from rostra.protocols.atomic.messages import STATION_MESSAGES, AnyStationMessage, check_station
 from rostra.protocols.channel.messages import (
     ALL,
     LAN,
@@ -67,7 +67,7 @@ class _Front(Struct, frozen=True, array_like=True):
     word: Raw = _NOTHING
 
 
-AnyDatagramMessage = AnyDataMessage | AnyHubMessage
+AnyDatagramMessage = AnyDataMessage | AnyStationMessage
 
 _decode_front: Final = Decoder(_Front).decode
 _decode_messages: Final = Decoder(
@@ -139,8 +139,8 @@ class Datagrams:
                     return Unreadable("not sealed by its speaker")
             messages = _decode_messages(front.messages)
             for message in messages:
-                hub = isinstance(message, HubMessage)
-                run = check_hub(message) if hub else check_data_message(message)
+                ordered = isinstance(message, STATION_MESSAGES)
+                run = check_station(message) if ordered else check_data_message(message)
                 if run is not None and not is_sound(run):
                     return Unreadable("not a block of messages")
             word = None if front.word is _NOTHING else _decode_word(front.word)

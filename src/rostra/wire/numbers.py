@@ -15,8 +15,7 @@ from rostra.protocols.access.requests import NamesTold
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained
 from rostra.protocols.agreed.messages import AnySetMessage
-from rostra.protocols.atomic.frames import AnyAmpFrame
-from rostra.protocols.atomic.messages import AnyHubMessage, CarriedFrame
+from rostra.protocols.atomic.messages import AnyStationMessage, CarriedFrame
 from rostra.protocols.claims import messages as claims
 from rostra.protocols.election import messages as election
 from rostra.protocols.flow.messages import AnyDataMessage
@@ -56,7 +55,7 @@ ITEMS: Final = _numbers(Answered | Told)
 GROUP_ITEMS: Final = _numbers(AnyGroupItem)
 """Items of a group with delivery."""
 
-DATAGRAMS: Final = _numbers(AnyDataMessage | AnyHubMessage | AnyAmpFrame)
+DATAGRAMS: Final = _numbers(AnyDataMessage | AnyStationMessage)
 """What travels on the data channel of groups, in datagrams."""
 
 ATTRIBUTES: Final = _numbers(AnyAttributes)

@@ -1,8 +1,9 @@
 """The access service of an agent: members of restricted names get in with a proof of their authority.
 
-    JoinRestricted ──▶ Resolve authority/<name> ──▶ AuthorityAsked ──▶ its members
-                                                                          │
-         refused · silent for `t_auth_s`: Denied ◀── AuthorityAnswer ◀────┘
+    JoinRestricted ──▶ Resolve authority/<name> ──▶ KeyAsked ──▶ its members
+                            SealedQuestion ◀── signed by it ── KeyShown ◀─┘
+                                 └──▶ each of those that have the key ──┐
+         refused · silent for `t_auth_s`: Denied ◀── AuthorityAnswer ◀──┘
                                                       │ a proof that holds
                           Join or JoinLed, as asked ◀─┘
     half of its life is over ──▶ ask again
@@ -10,14 +11,14 @@
 
 An authority is an ordinary program in the group ``authority/<name>``, anywhere in the world. Its messages to
 the endpoint that wants to join are answers to the agent, and are taken out of the endpoint's messages. Any
-program may join that group: an answer counts for its signature, not for its sender.
+program may join that group: only those that show the authority's key are asked, the question is sealed for
+them (`sealing`), and an answer counts for its signature, not for its sender.
 
 The check is made before the join has any effect (S-012), and the proof goes with the member's record, so that
 every server and agent that gets it checks again. Leaving, resolving, watching and sending are open (S-015).
 """
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -56,9 +57,16 @@ from rostra.errors import (
     Unreachable,
 )
 from rostra.groups.attributes import ProofAttributes
-from rostra.names import ROOT, Domain, Endpoint, Group, inside, parent
+from rostra.names import ROOT, Domain, Endpoint, Group, host_of, inside, parent
 from rostra.protocols.access.closed import keep_copy, load_copies
-from rostra.protocols.access.config import ASKED_AT_ONCE, ASKED_MAX, CREDENTIAL_BYTES_MAX
+from rostra.protocols.access.config import (
+    ASKED_AT_ONCE,
+    ASKED_MAX,
+    CREDENTIAL_BYTES_MAX,
+    LUCK_BYTES,
+    SHOWN_MAX,
+    TRUSTED_MAX,
+)
 from rostra.protocols.access.events import (
     AccessEnded,
     AccessGranted,
@@ -67,9 +75,18 @@ from rostra.protocols.access.events import (
 )
 from rostra.protocols.access.judge import Judge, authority_of
 from rostra.protocols.access.messages import ClosedTold, RevocationsTold
-from rostra.protocols.access.proofs import AuthorityAnswer, AuthorityAsked, Revocation, decode_answer
+from rostra.protocols.access.proofs import (
+    AuthorityAnswer,
+    KeyAsked,
+    KeyShown,
+    Revocation,
+    decode_answer,
+    question_text,
+    sealed_question,
+)
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
+from rostra.protocols.access.sealing import drawn
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.gate import AccessRefused
@@ -106,7 +123,8 @@ class Applying(Struct, frozen=True):
     join: JoinRestricted
     nonce: bytes
     token: int | None
-    asked: frozenset[Endpoint] = frozenset()  # none yet: we look for its members
+    asked: frozenset[Endpoint] = frozenset()  # for the key; none yet: we look for its members
+    shown: frozenset[Endpoint] = frozenset()  # that have it, and were sent the question
 
 
 class Permitted(Struct, frozen=True):
@@ -128,6 +146,7 @@ class AccessAgent(Service):
         self.permitted: dict[Stay, Permitted] = {}
         self._server = parent(host)
         self._t_auth_s = t_auth_s
+        self._trusted: dict[str, Endpoint] = {}  # by authority: the program of it that answered last
         self._own: dict[int, Stay | None] = {}  # tokens of our own questions
         self._token = FIRST_TOKEN
         self._asked = 0
@@ -207,11 +226,13 @@ class AccessAgent(Service):
             raise Refused(f"{me} is joining {group} already", fix="wait for the answer")
         if len(self.applying) >= ASKED_MAX:
             raise TooLarge(f"{ASKED_MAX} joins of {self.host} wait for authorities", fix="try again later")
+        if len(join.luck) != LUCK_BYTES:
+            raise BadInput(f"luck of {len(join.luck)} bytes", fix=f"draw {LUCK_BYTES} bytes at random")
         self._ask(stay, join, token)
 
     def _ask(self, stay: Stay, join: JoinRestricted, token: int | None) -> None:
         self._asked += 1
-        nonce = blake2b(f"{stay[0]} {self._asked}".encode(), digest_size=16).digest()
+        nonce = drawn(join.luck, "nonce", f"{stay[0]} {self._asked}".encode())
         self.applying[stay] = Applying(stay, join, nonce, token)
         self._out.append(SetTimer(_timer("auth", stay), self._t_auth_s))
         authority = authority_of(join.group.name)
@@ -231,11 +252,12 @@ class AccessAgent(Service):
         if not found:
             self._unavailable(applying, "none of its programs is there")
             return
-        first = self._asked % len(found)  # in turn
-        asked = tuple([*found[first:], *found[:first]][:ASKED_AT_ONCE])
+        first = self._asked % len(found)  # in turn, after the one that answered last
+        found = [*found[first:], *found[:first]]
+        trusted = self._trusted.get(authority_of(stay[1].name) or "")
+        asked = tuple(sorted(found, key=lambda each: each != trusted)[:ASKED_AT_ONCE])
         self.applying[stay] = replace(applying, asked=frozenset(asked))
-        letter = AuthorityAsked(applying.nonce, stay[1], stay[0], applying.join.credential)
-        data = msgspec.msgpack.encode(letter)
+        data = msgspec.msgpack.encode(KeyAsked(applying.nonce))
         self._call(Asked(stay[0], self._own_token(None), SendTo(asked, data)))
 
     def _heard(self, me: Endpoint, message: Message) -> bool:
@@ -244,22 +266,51 @@ class AccessAgent(Service):
             if stay[0] == me and message.source in applying.asked:
                 answer = decode_answer(message.data)
                 if answer is not None and answer.nonce == applying.nonce:
-                    self._answered(applying, message.source, answer)
+                    if isinstance(answer, KeyShown):
+                        self._shown(applying, message.source, answer)
+                    else:
+                        self._answered(applying, message.source, answer)
                     return True
         return False
+
+    def _shown(self, applying: Applying, source: Endpoint, shown: KeyShown) -> None:
+        """It has the key: it may see the credential."""
+        me, group = stay = applying.stay
+        authority = authority_of(group.name)
+        assert authority is not None, "only restricted names are asked for"
+        if source in applying.shown or len(applying.shown) >= SHOWN_MAX:
+            self._out.append(Ignored("KeyShown", "asked already"))
+            return
+        question = None
+        if self.judge.is_shown(authority, me, shown, self._now):
+            text, join = question_text(self.judge.world, authority, applying.nonce, me), applying.join
+            question = sealed_question(join.luck, text, shown, group, join.credential)
+        if question is None:
+            self._out.append(
+                AccessRefused(me, group, f"{source} does not have the key of {authority}", host_of(source))
+            )
+            return
+        self.applying[stay] = replace(applying, shown=applying.shown | {source})
+        data = msgspec.msgpack.encode(question)
+        self._call(Asked(me, self._own_token(None), SendTo((source,), data)))
 
     def _answered(self, applying: Applying, source: Endpoint, answer: AuthorityAnswer) -> None:
         me, group = applying.stay
         authority = authority_of(group.name)
         assert authority is not None, "only restricted names are asked for"
-        if not self.judge.is_answer(authority, answer, self._now):
-            self._out.append(AccessRefused(me, group, f"{source} does not speak for {authority}", self.host))
+        if source not in applying.shown or not self.judge.is_answer(authority, me, answer, self._now):
+            why = f"{source} does not speak for {authority}"
+            self._out.append(AccessRefused(me, group, why, host_of(source)))
             return
+        self._trusted.pop(authority, None)
+        self._trusted[authority] = source
+        if len(self._trusted) > TRUSTED_MAX:
+            del self._trusted[next(iter(self._trusted))]
         if not answer.proof:
             self._refused(applying, f"{authority} says no: {answer.why or 'without a reason'}")
             return
         if why := self.judge.why_not(self._now, group, me, answer.proof):
-            self._out.append(AccessRefused(me, group, f"of {source}: {why}", self.host))
+            self._out.append(AccessRefused(me, group, f"of {source}: {why}", host_of(source)))
             return
         self._granted(applying, answer.proof)
 

@@ -15,6 +15,12 @@ CHAIN_MAX: Final = 16
 
 CREDENTIAL_BYTES_MAX: Final = 1_024
 
+SEALED_BYTES_MAX: Final = 2_048
+"""A credential and the name of a group, under seal."""
+
+LUCK_BYTES: Final = 32
+"""Of a program that wants to join: what its questions are sealed with comes from it."""
+
 REVOCATIONS_MAX: Final = 1_024
 REVOCATIONS_OF_ROOT_MAX: Final = 256
 """Of one installed authority and those below it: none can take the room of the others."""
@@ -34,8 +40,15 @@ HOLDER_BYTES_MAX: Final = 200
 ASKED_MAX: Final = 256
 """Joins of one host that wait for authorities."""
 
-ASKED_AT_ONCE: Final = 8
-"""Members of an authority's group that are asked about one join: one that is silent holds up nobody."""
+ASKED_AT_ONCE: Final = 32
+"""Members of an authority's group that are asked for its key about one join. Any program may be in that
+group: the one that answered last is asked first."""
+
+SHOWN_MAX: Final = 8
+"""Of those that show the key, so many are asked about one join: one that is silent then holds up no join."""
+
+TRUSTED_MAX: Final = 1_024
+"""Authorities of which an agent remembers the program that answered last."""
 
 
 class AccessConfig(Struct, frozen=True, array_like=True):

@@ -26,11 +26,13 @@ from rostra.protocols.access.config import (
 from rostra.protocols.access.proofs import (
     AuthorityAnswer,
     Chain,
+    KeyShown,
     Revocation,
     answer_text,
     decode_proof,
     delegation_text,
     is_signed,
+    key_text,
     proof_text,
     revocation_text,
 )
@@ -115,11 +117,19 @@ class Judge(Gate):
         why, until_ms = self._verdicts.get((group, endpoint, proof), (NO_PROOF, 0))
         return 0 if why else until_ms
 
-    def is_answer(self, authority: str, answer: AuthorityAnswer, now: float) -> bool:
+    def is_answer(self, authority: str, asker: Endpoint, answer: AuthorityAnswer, now: float) -> bool:
         """Did that authority sign it?"""
-        key, until_ms, _ = self._key_of(authority, answer.chain)
-        said = answer_text(self.world, answer.nonce, answer.proof, answer.why)
-        return key is not None and until_ms > self.clock_ms(now) and is_signed(key, answer.signature, said)
+        said = answer_text(self.world, answer.nonce, asker, answer.proof, answer.why)
+        return self._is_said(authority, answer, said, now)
+
+    def is_shown(self, authority: str, asker: Endpoint, shown: KeyShown, now: float) -> bool:
+        """Did a program that has the authority's key show it to this asker?"""
+        said = key_text(self.world, authority, shown.nonce, asker, shown.seal_key)
+        return self._is_said(authority, shown, said, now)
+
+    def _is_said(self, authority: str, by: AuthorityAnswer | KeyShown, said: bytes, now: float) -> bool:
+        key, until_ms, _ = self._key_of(authority, by.chain)
+        return key is not None and until_ms > self.clock_ms(now) and is_signed(key, by.signature, said)
 
     def _key_of(self, authority: str, chain: Chain) -> tuple[bytes | None, int, str]:
         """The key of an authority by this chain, and when the chain ends; or why it has none."""

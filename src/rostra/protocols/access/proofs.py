@@ -1,4 +1,4 @@
-"""What authorities sign: proofs of members, delegations, revocations, and their answers.
+"""What authorities sign: proofs of members, delegations, revocations, their own keys, and their answers.
 
     installed key ── signs ──▶ Delegation a/b ── its key signs ──▶ Delegation a/b/c ── its key signs ──▶ Proof
     (world file)                    └────────────── chain of the proof ──────┘            of one member
@@ -23,8 +23,10 @@ from rostra.protocols.access.config import (
     CHAIN_MAX,
     CREDENTIAL_BYTES_MAX,
     KEY_BYTES,
+    SEALED_BYTES_MAX,
     SIGNATURE_BYTES,
 )
+from rostra.protocols.access.sealing import drawn, seal, unseal
 
 Key = Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
@@ -62,18 +64,43 @@ class Revocation(Struct, frozen=True, array_like=True):
     chain: Chain = ()
 
 
-class AuthorityAsked(Struct, frozen=True, array_like=True, tag_field="kind", tag=1):
-    """An agent asks, in the name of an endpoint that wants to join."""
+class AuthorityAsked(Struct, frozen=True):
+    """What an authority decides about: an endpoint wants to join. It travels sealed (`SealedQuestion`)."""
 
-    nonce: Nonce
+    nonce: bytes
     group: Group
     endpoint: Endpoint
-    credential: Annotated[bytes, Meta(max_length=CREDENTIAL_BYTES_MAX)] = b""
+    credential: bytes = b""
+
+
+class KeyAsked(Struct, frozen=True, array_like=True, tag_field="kind", tag=3):
+    """An agent asks a program of the authority's group: show that you have its key. Any program may be in
+    that group, and learns from this that its sender wants to ask, and no more."""
+
+    nonce: Nonce
+
+
+class KeyShown(Struct, frozen=True, array_like=True, tag_field="kind", tag=4):
+    """Seal it for this key. The signature is the authority's, over the nonce and the asker: what was shown to
+    another one is worth nothing."""
+
+    nonce: Nonce
+    seal_key: Key
+    signature: Signature
+    chain: Chain = ()
+
+
+class SealedQuestion(Struct, frozen=True, array_like=True, tag_field="kind", tag=5):
+    """The group and the credential, for the one that showed its key."""
+
+    nonce: Nonce
+    key: Key  # of the asker, for this message
+    sealed: Annotated[bytes, Meta(max_length=SEALED_BYTES_MAX)]
 
 
 class AuthorityAnswer(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
-    """Yes with a proof, or no with a reason. The signature covers the nonce: a refusal by anybody else is no
-    answer, and an old one none to a new question."""
+    """Yes with a proof, or no with a reason. The signature covers the nonce and the asker: a refusal by any
+    other program is no answer, and one to another question or another endpoint none to this."""
 
     nonce: Nonce
     proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]  # empty: no
@@ -109,8 +136,12 @@ class Signer:
         self, world: str, asked: AuthorityAsked, proof: Proof | None, why: str = ""
     ) -> AuthorityAnswer:
         data = b"" if proof is None else msgspec.msgpack.encode(proof)
-        said = answer_text(world, asked.nonce, data, why)
+        said = answer_text(world, asked.nonce, asked.endpoint, data, why)
         return AuthorityAnswer(asked.nonce, data, why, self._key.sign(said), self.chain)
+
+    def show(self, world: str, asked: KeyAsked, asker: Endpoint, seal_key: bytes) -> KeyShown:
+        said = key_text(world, self.name, asked.nonce, asker, seal_key)
+        return KeyShown(asked.nonce, seal_key, self._key.sign(said), self.chain)
 
 
 def proof_text(world: str, group: Group, endpoint: Endpoint, from_ms: int, until_ms: int) -> bytes:
@@ -125,8 +156,37 @@ def revocation_text(world: str, name: str, key: bytes, by: str) -> bytes:
     return _text("revocation", world, name, key, by)
 
 
-def answer_text(world: str, nonce: bytes, proof: bytes, why: str) -> bytes:
-    return _text("answer", world, nonce, proof, why)
+def answer_text(world: str, nonce: bytes, asker: Endpoint, proof: bytes, why: str) -> bytes:
+    return _text("answer", world, nonce, asker, proof, why)
+
+
+def key_text(world: str, authority: str, nonce: bytes, asker: Endpoint, seal_key: bytes) -> bytes:
+    return _text("key", world, authority, nonce, asker, seal_key)
+
+
+def question_text(world: str, authority: str, nonce: bytes, asker: Endpoint) -> bytes:
+    """What a sealed question is bound to."""
+    return _text("question", world, authority, nonce, asker)
+
+
+def sealed_question(
+    luck: bytes, text: bytes, shown: KeyShown, group: Group, credential: bytes
+) -> SealedQuestion | None:
+    """None if what was shown is no key."""
+    secret = drawn(luck, "seal", shown.nonce, shown.seal_key)
+    found = seal(secret, shown.seal_key, text, msgspec.msgpack.encode((group, credential)))
+    return None if found is None else SealedQuestion(shown.nonce, *found)
+
+
+def opened_question(
+    secret: bytes, text: bytes, asker: Endpoint, asked: SealedQuestion
+) -> AuthorityAsked | None:
+    plain = unseal(secret, asked.key, text, asked.sealed)
+    try:
+        group, credential = _questions.decode(plain or b"")
+    except UNDECODABLE:
+        return None
+    return AuthorityAsked(asked.nonce, group, asker, credential)
 
 
 def _text(what: str, *parts: str | bytes | int) -> bytes:
@@ -144,8 +204,15 @@ def is_signed(key: bytes, signature: bytes, said: bytes) -> bool:
 
 _proofs: Final = msgspec.msgpack.Decoder(Proof)
 _revocations: Final = msgspec.msgpack.Decoder(Revocation)
-_asked: Final = msgspec.msgpack.Decoder(AuthorityAsked)
-_answers: Final = msgspec.msgpack.Decoder(AuthorityAnswer)
+_asked: Final[msgspec.msgpack.Decoder[KeyAsked | SealedQuestion]] = msgspec.msgpack.Decoder(
+    KeyAsked | SealedQuestion
+)
+_answers: Final[msgspec.msgpack.Decoder[KeyShown | AuthorityAnswer]] = msgspec.msgpack.Decoder(
+    KeyShown | AuthorityAnswer
+)
+_questions: Final = msgspec.msgpack.Decoder(
+    tuple[Group, Annotated[bytes, Meta(max_length=CREDENTIAL_BYTES_MAX)]]
+)
 _chains: Final = msgspec.msgpack.Decoder(Chain)
 
 
@@ -163,14 +230,14 @@ def decode_revocation(data: bytes) -> Revocation | None:
         return None
 
 
-def decode_asked(data: bytes) -> AuthorityAsked | None:
+def decode_asked(data: bytes) -> KeyAsked | SealedQuestion | None:
     try:
         return _asked.decode(data)
     except UNDECODABLE:
         return None
 
 
-def decode_answer(data: bytes) -> AuthorityAnswer | None:
+def decode_answer(data: bytes) -> KeyShown | AuthorityAnswer | None:
     try:
         return _answers.decode(data)
     except UNDECODABLE:

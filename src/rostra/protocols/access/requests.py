@@ -22,6 +22,7 @@ class JoinRestricted(Request, frozen=True, tag=80):
     online: bool = True
     meta: bytes = b""
     closed: bool = False  # of a led group: it hears sequences of members only
+    luck: bytes = b""  # 32 bytes at random: the credential is sealed with keys that are made of it
 
 
 class JoinUnique(Request, frozen=True, tag=82):

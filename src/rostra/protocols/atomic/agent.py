@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send, TimerFired
 from rostra.core.stack import Service, ServiceName
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
 from rostra.protocols.agreed.events import AgreedChanged
@@ -21,22 +22,26 @@ from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
-from rostra.protocols.atomic.events import FramesHeard, HubPost, OrderSubmitted
+from rostra.protocols.atomic.events import FramesHeard, HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import (
+    AnyStationMessage,
     CarriedFrame,
     StationId,
     ViewKey,
-    decode_hub,
-    encode_hub,
+    decode_carried,
+    encode_carried,
 )
+from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT
-from rostra.protocols.fifo.events import Paused, Resumed, StreamsLost, Transmit
+from rostra.protocols.fifo.events import Cast, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
 
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
+
+AnyStation = Station | NegotiatedStation
 
 GIVEN_UP: Final = "this host was given up by the others"
 
@@ -47,7 +52,8 @@ class OrderAgent(Service):
 
     def __init__(self, host: Domain, config: FifoConfig | None = None) -> None:
         self.host = host
-        self.stations: dict[Group, Station] = {}
+        self.stations: dict[Group, AnyStation] = {}
+        self._numbers = 0  # that stations which are gone have used in this life (A-016)
         self._bytes = (config or FifoConfig()).datagram_bytes
         self._lan = parent(host)
 
@@ -75,13 +81,13 @@ class OrderAgent(Service):
                 if (station := self.stations.get(group)) is not None:
                     station.reads(now, me, isinstance(event, Resumed), out)
                     self._after(now, station, out)
-            case TimerFired((_, name, scope)):
+            case TimerFired((_, name, scope, *rest)):
                 station = self.stations.get(Group(str(name), Domain(str(scope))))
                 if station is not None:
-                    station.ticked(now, out)
+                    station.ticked(now, out, *rest)
                     self._after(now, station, out)
             case Received(sender, CarriedFrame() as carried):
-                message = decode_hub(carried.body)
+                message = decode_carried(carried.body)
                 if sender != self._lan or carried.to != self.host:
                     out.append(Ignored("CarriedFrame", "not for us"))
                 elif message is None:
@@ -120,11 +126,12 @@ class OrderAgent(Service):
                 for me in sorted(station.gallery.members):
                     station.gone(me, LEFT, out)
                 station.closed(out)
+                self._numbers = max(self._numbers, station.numbers)
                 del self.stations[group]
             return
         if station is None:
             id = StationId(self.host, self.stack[AGENT].incarnation)
-            station = self.stations[group] = Station(group, id, known.kind.stable, self._bytes)
+            station = self.stations[group] = self._station(group, id, known.kind)
         inside = _inside(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
@@ -141,7 +148,12 @@ class OrderAgent(Service):
             station.look(now, _agreed_now(known) if inside else None, blocked, out)
             self._after(now, station, out)
 
-    def _after(self, now: Instant, station: Station, out: list[Effect]) -> None:
+    def _station(self, group: Group, me: StationId, kind: GroupKind) -> AnyStation:
+        if kind.order == "negotiated":
+            return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
+        return Station(group, me, kind.stable, self._bytes)
+
+    def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
         """Who must go?"""
         gallery = station.gallery
         if station.excluded:
@@ -151,7 +163,7 @@ class OrderAgent(Service):
             for me in gallery.expelled:
                 self._lose(now, station, me, "it did not read what it was given", out)
 
-    def _lose(self, now: Instant, station: Station, me: Endpoint, why: str, out: list[Effect]) -> None:
+    def _lose(self, now: Instant, station: AnyStation, me: Endpoint, why: str, out: list[Effect]) -> None:
         """The group goes on without it."""
         station.gone(me, why, out)
         out += self.hear(now, self.stack.call(now, self, AGREED_AGENT, StreamsLost(me, station.group)))
@@ -159,19 +171,34 @@ class OrderAgent(Service):
     # To other hosts
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
-        if not any(type(effect) is HubPost for effect in effects):
+        if not any(type(effect) in (HubPost, StationCast) for effect in effects):
             return effects
-        return [each for each in map(self._way, effects) if each is not None]
+        return [each for effect in effects for each in self._ways(effect)]
 
-    def _way(self, effect: Effect) -> Effect | None:
-        if type(effect) is not HubPost:
-            return effect
+    def _ways(self, effect: Effect) -> Sequence[Effect]:
+        if isinstance(effect, StationCast):
+            near = [host for host in effect.to if parent(host) == self._lan]
+            far = [host for host in effect.to if parent(host) != self._lan]
+            once = [Cast(effect.group, cast(Any, effect.message))] if near else []
+            return [*once, *self._carried(far, effect.group, effect.message)]
+        if not isinstance(effect, HubPost):
+            return (effect,)
         if parent(effect.to) == self._lan:
-            return Transmit(effect.to, effect.group, cast(Any, effect.message))
-        if not self._agreed.up:
-            return Ignored(type(effect.message).__name__, "our server is out of sight")
-        body = encode_hub(effect.message)
-        return Send(self._lan, CarriedFrame(self.host, effect.to, effect.group, body))
+            return (Transmit(effect.to, effect.group, cast(Any, effect.message)),)
+        return self._carried([effect.to], effect.group, effect.message)
+
+    def _carried(self, hosts: Sequence[Domain], group: Group, message: AnyStationMessage) -> Sequence[Effect]:
+        """To hosts of other clusters."""
+        if hosts and not self._agreed.up:
+            return (Ignored(type(message).__name__, "our server is out of sight"),)
+        body = encode_carried(message) if hosts else b""
+        return [Send(self._lan, CarriedFrame(self.host, host, group, body)) for host in hosts]
+
+    def receiving_hosts(self, group: Group) -> set[Domain]:
+        """The other hosts of our LAN that have members in this group."""
+        station = self.stations.get(group)
+        hosts = frozenset() if station is None else station.hosts
+        return {host for host in hosts if parent(host) == self._lan}
 
 
 def _agreed_now(known: HostGroup) -> AgreedNow | None:

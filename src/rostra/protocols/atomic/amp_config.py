@@ -1,5 +1,6 @@
 """Settings of AMp, with the inequalities between its times (A-087, `docs/spec/atomic.md` 2.1)."""
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -55,6 +56,11 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         Messages that wait are sent in one run, up to so many.
     `single_emitter`
         One transfer at a time over all groups of a station, as in the paper.
+    `resend`
+        Runs that a suspension or a new view rejected are sent again by the gate. False: by its user, which
+        knows whether they are still wanted.
+    `weigh`
+        How many messages are in the items of a run: so many positions it takes.
     `beacon_s`
         How often rank 0 announces its view where no directory says whether the group exists; 0: never.
     """
@@ -75,6 +81,8 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     run_max: int = 256
     single_emitter: bool = False
     beacon_s: float = 0.0
+    resend: bool = True
+    weigh: Callable[[tuple[bytes, ...]], int] = len
 
     def __post_init__(self) -> None:
         rounds_s = (self.omissions + 1) * self.response_s
@@ -103,6 +111,16 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     def rounds(self) -> int:
         """How often a frame is sent at most."""
         return self.omissions + 1
+
+    @property
+    def executes(self) -> bool:
+        """Are views agreed elsewhere? Then no station is given up here: it is asked until membership says
+        something else, and ever more slowly."""
+        return self.decides == "agreed"
+
+    def patience_s(self, tries: int) -> float:
+        """How long a round waits that comes after so many others."""
+        return self.response_s * (min(8, 1 + tries // self.rounds) if self.executes else 1)
 
     @classmethod
     def bus(cls, omissions: int = 3) -> "AmpConfig":

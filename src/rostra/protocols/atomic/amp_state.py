@@ -85,6 +85,7 @@ class ViewExecuted(Event, frozen=True):
 
     number: int
     members: tuple[AmpStationId, ...]
+    body: bytes = b""
 
 
 class ViewForced(Event, frozen=True):
@@ -127,6 +128,8 @@ class ViewIndicated(Effect, frozen=True):
     joined: tuple[AmpStationId, ...]
     left: tuple[AmpStationId, ...]
     failed: tuple[AmpStationId, ...]
+    position: int = 0  # its own place in the order
+    body: bytes = b""
 
 
 class RunEnded(Effect, frozen=True):
@@ -147,6 +150,13 @@ class GateClosed(Effect, frozen=True):
     tail_in_doubt: bool = False  # the others may have decided otherwise what we delivered last (TA10)
 
 
+class AccessExceeded(Effect, frozen=True):
+    """To management, where it decides who is a member: inaccessible for longer, or more often, than it may be
+    (A-055)."""
+
+    cause: str
+
+
 class FailureReported(Effect, frozen=True):
     """To agreed membership: these do not answer (A-089)."""
 
@@ -164,6 +174,7 @@ class QueuedRun(Struct, frozen=True):
     place: int
     attributes: int
     items: tuple[bytes, ...]
+    messages: int
     decided: bool = False
     behind: tuple[DataId, ...] = ()  # undecided when it came: with FLUSH it is looked at after them
     asked: int = 0  # decision requests sent
@@ -260,7 +271,7 @@ class GateState(Struct, frozen=True):
     mtn: int = 0
     mdn: int = 0
     clock: int = 0  # largest position seen (A-045); on a medium, frames queued
-    delivered: int = 0  # messages of the common order
+    delivered: int = 0  # messages and views of the common order
     queue: tuple[QueuedRun, ...] = ()
     table: tuple[DecidedEntry, ...] = ()  # sorted by station
     waiting: tuple[GivenRun, ...] = ()

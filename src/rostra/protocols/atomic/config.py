@@ -57,9 +57,17 @@ def why_not_ordered(kind: GroupKind) -> RostraError | None:
             f'delivery="atomic" with membership="{kind.membership.value}" comes with a later version',
             fix='add membership="agreed"',
         )
-    if kind.order != "hub":
+    if kind.order == "medium":
         return NotAvailable(
-            f"order={kind.order!r} comes with a later version", fix='leave it out: "hub" is the default'
+            'order="medium" needs one medium that shows all frames to all hosts in one order, which IP is'
+            " not: it is for the simulated bus",
+            fix='leave it out, or use order="negotiated"',
+        )
+    if kind.order == "negotiated" and kind.stable not in ("sent", "all"):
+        return NotAvailable(
+            f'stable={kind.stable!r} with order="negotiated": the sender of a run waits for all hosts, and no'
+            " part of them decides",
+            fix='use stable="all", or order="hub"',
         )
     if kind.stable == "disk":
         return NotAvailable('stable="disk" comes with a later version', fix='use stable="all"')

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rostra.protocols.atomic import monitor, rounds
+from rostra.protocols.atomic import executing, monitor, rounds
 from rostra.protocols.atomic.amp_config import PROFILES
 from rostra.protocols.atomic.amp_state import GateTurn, GivenAnswer, GivenRun, RunEnded, RunGiven, Transfer
 from rostra.protocols.atomic.frames import (
@@ -104,7 +104,7 @@ def _transmit(turn: GateTurn) -> None:
     control = turn.control(transfer.attributes, transfer.mdn, mtn, sl)
     turn.cast(DataFrame(control, transfer.run.items, turn.s.last))
     if transfer.attributes & ACK:
-        turn.timer(turn.config.response_s, "round")
+        turn.timer(turn.config.patience_s(transfer.rounds), "round")
 
 
 def on_response(turn: GateTurn, frame: ResponseFrame) -> None:
@@ -197,7 +197,7 @@ def _send_decision(turn: GateTurn) -> None:
         DecisionFrame(control, transfer.phase == "confirming", transfer.position, previous=turn.s.before)
     )
     if transfer.attributes & ACK:
-        turn.timer(turn.config.response_s, "round")
+        turn.timer(turn.config.patience_s(transfer.rounds), "round")
 
 
 def on_round_timer(turn: GateTurn) -> None:
@@ -228,6 +228,9 @@ def _exhausted(turn: GateTurn, silent: tuple[AmpStationId, ...]) -> None:
         for token in transfer.run.tokens:
             turn.do(RunEnded(token, "accepted", "not by all", silent))
         _over(turn)
+    elif turn.config.executes:
+        turn.put(transfer=replace(transfer, misses=(), waited_s=0.0))
+        _again(turn)
     elif turn.config.faults == "bounded":
         if transfer.phase == "disseminating":
             _decide(turn, accept=True)
@@ -244,7 +247,9 @@ def _end_decided(turn: GateTurn) -> None:
     assert transfer is not None
     if transfer.phase == "confirming":
         _finish(turn, "accepted")
-    elif transfer.because == "suspended" and transfer.run.tries < turn.config.omissions:
+    elif (
+        transfer.because == "suspended" and transfer.run.tries < turn.config.omissions and turn.config.resend
+    ):
         turn.put(waiting=(replace(transfer.run, tries=transfer.run.tries + 1), *turn.s.waiting))
         _over(turn)
     else:
@@ -276,8 +281,8 @@ def settled(turn: GateTurn, outcomes: tuple[RunOutcome, ...]) -> None:
     turn.put(last=decided)
     if decided.accept:
         _finish(turn, "accepted")
-    elif transfer.because and transfer.because != "suspended":
-        _finish(turn, "rejected", transfer.because)
+    elif (transfer.because and transfer.because != "suspended") or not turn.config.resend:
+        _finish(turn, "rejected", transfer.because or "new view")
     else:
         turn.put(waiting=(transfer.run, *turn.s.waiting))
         _over(turn)
@@ -286,6 +291,9 @@ def settled(turn: GateTurn, outcomes: tuple[RunOutcome, ...]) -> None:
 def on_decision_request(turn: GateTurn, frame: DecisionRequestFrame) -> None:
     """A receiver missed a decision of ours, or of an earlier life of this station (A-048)."""
     ref, asker, s = frame.ref, frame.control.sa, turn.s
+    if turn.config.executes and ref.mdn == 0:
+        executing.on_view_request(turn, frame)
+        return
     if ref.sa != s.me:
         turn.respond(asker, ref, "NOT_MEMBER")
         return

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rostra.core.effects import Effect, Event, Observation, Recallable, RecallNote
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.atomic.messages import AnyHubMessage, HubMessage, ViewKey
+from rostra.protocols.atomic.messages import STATION_MESSAGES, AnyStationMessage, ViewKey
 from rostra.protocols.fifo.events import Heard, Item
 from rostra.protocols.flow.messages import DataMessage
 
@@ -30,14 +30,14 @@ class FramesHeard(Event, frozen=True, gc=False):
     recalls: ClassVar = True
     group: Group
     source: Domain
-    messages: tuple[AnyHubMessage, ...]
+    messages: tuple[AnyStationMessage, ...]
 
 
 def heard(group: Group, source: Domain, messages: tuple[Any, ...]) -> Heard | FramesHeard:
     """A datagram of a group, as an event of the service whose messages are in it."""
-    if messages and isinstance(messages[0], HubMessage):
-        hub: list[Any] = [each for each in messages if isinstance(each, HubMessage)]
-        return FramesHeard(group, source, tuple(hub))
+    if messages and isinstance(messages[0], STATION_MESSAGES):
+        frames: list[Any] = [each for each in messages if isinstance(each, STATION_MESSAGES)]
+        return FramesHeard(group, source, tuple(frames))
     flow: list[Any] = [each for each in messages if isinstance(each, DataMessage)]
     return Heard(group, source, tuple(flow))
 
@@ -55,7 +55,15 @@ class HubPost(Effect, frozen=True, gc=False):
 
     to: Domain
     group: Group
-    message: AnyHubMessage
+    message: AnyStationMessage
+
+
+class StationCast(Effect, frozen=True, gc=False):
+    """From one station to all of these: the agent chooses the ways, and sends it once where one is enough."""
+
+    to: tuple[Domain, ...]
+    group: Group
+    message: AnyStationMessage
 
 
 class OrderFlushed(Observation, frozen=True):

@@ -16,13 +16,15 @@ sealed with a tag keyed by the group's token (A-010).
 
 import hmac
 from hashlib import blake2b, sha256
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct, msgpack
 
-from rostra.errors import UNDECODABLE
+from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.checks import Natural, check_of
+from rostra.protocols.flow.checks import check_data_message
+from rostra.protocols.flow.messages import Data, Nak, Run
 
 STATIONS_MAX: Final = 64
 """In one group: every response is counted one by one at the emitter."""
@@ -117,6 +119,7 @@ class ViewChange(Struct, frozen=True, array_like=True):
     clock: Natural = 0
     delivered: Natural = 0
     gate: bool = False  # accepted only if all members have flushed and acknowledged it
+    body: bytes = b""  # how users are shown it; opaque here
 
 
 class StoredChange(Struct, frozen=True, array_like=True):
@@ -170,7 +173,11 @@ class FrameRef(Struct, frozen=True, array_like=True, gc=False):
     mtn: Natural = 0
 
 
-class AmpFrame(Struct, frozen=True, array_like=True, tag_field="kind"):
+class AmpMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
+    """Message numbers live in `rostra.wire.numbers`."""
+
+
+class AmpFrame(AmpMessage, frozen=True):
     control: FrameControl
 
 
@@ -232,6 +239,22 @@ class BeaconFrame(AmpFrame, frozen=True, tag=90):
     size: Natural
 
 
+class AmpPiece(AmpMessage, frozen=True):
+    """About a frame that fits no datagram."""
+
+
+class FramePart(AmpPiece, frozen=True, tag=91, gc=False):
+    """Bytes of a frame that fits no datagram, or that was asked for again (`parts.py`)."""
+
+    data: Data
+
+
+class FrameNak(AmpPiece, frozen=True, tag=92):
+    """These bytes of a frame are missing here."""
+
+    nak: Nak
+
+
 ProposalFrame = OpenGateFrame | CloseGateFrame | NewViewFrame
 ControlFrame = ResponseFrame | DecisionFrame | DecisionRequestFrame | PendingFrame
 """They pass during a suspension (A-022)."""
@@ -249,6 +272,7 @@ AnyAmpFrame = (
     | NewViewFrame
     | BeaconFrame
 )
+AnyAmpMessage = AnyAmpFrame | FramePart | FrameNak
 
 
 def is_sound(frame: AnyAmpFrame) -> bool:
@@ -270,7 +294,7 @@ def is_sound(frame: AnyAmpFrame) -> bool:
 
 _encoder = msgpack.Encoder()
 _decoder = msgpack.Decoder(AnyAmpFrame)
-_check = check_of(AnyAmpFrame)
+_checks: Final = {kind: check_of(kind) for kind in get_args(AnyAmpMessage)}
 
 
 class UnreadableFrame(Struct, frozen=True):
@@ -294,10 +318,36 @@ def unseal(octets: bytes, key: bytes) -> AnyAmpFrame | UnreadableFrame:
         return UnreadableFrame("wrong tag")
     try:
         frame = _decoder.decode(body)
-        _check(frame)
-    except UNDECODABLE:
+        _checks[type(frame)](frame)
+    except (BadInput, *UNDECODABLE):
         return UnreadableFrame("not a frame")
     return frame if is_sound(frame) else UnreadableFrame("unsound frame")
+
+
+def check_amp(message: AnyAmpMessage) -> Run | None:
+    """Raise `BadInput` unless a station may be given this. Returns the run in it, if that is whole."""
+    _checks[type(message)](message)
+    if isinstance(message, FramePart):
+        return check_data_message(message.data)
+    if isinstance(message, FrameNak):
+        return check_data_message(message.nak)
+    if not is_sound(message):
+        raise BadInput("a frame that contradicts itself", fix="see docs/protocols/amp.md")
+    return None
+
+
+def encode_frame(frame: AnyAmpFrame) -> bytes:
+    return _encoder.encode(frame)
+
+
+def decode_frame(octets: bytes) -> AnyAmpFrame | None:
+    """None: it is none."""
+    try:
+        frame: AnyAmpFrame = _decoder.decode(octets)
+        check_amp(frame)
+    except (BadInput, *UNDECODABLE):
+        return None
+    return frame
 
 
 def _tag(octets: bytes, key: bytes) -> bytes:

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Instant, SetTimer, TimerFired
 from rostra.names import Domain, Group
-from rostra.protocols.atomic import access, emitter, installing, monitor, receiver
+from rostra.protocols.atomic import access, emitter, executing, installing, monitor, receiver
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_state import (
+    AccessExceeded,
     AccessGained,
     AccessLost,
     EmitterFreed,
@@ -93,7 +94,7 @@ def _handle(turn: GateTurn, event: Event) -> None:
         case StationSuspected(station):
             monitor.suspect(turn, (station,), "reported")
         case ViewExecuted():
-            _on_executed(turn, event)
+            executing.on_executed(turn, event)
         case ViewForced(members):
             monitor.force(turn, members)
         case EmitterFreed():
@@ -105,24 +106,24 @@ def _handle(turn: GateTurn, event: Event) -> None:
 def _schedule(turn: GateTurn) -> None:
     """What comes next, if nothing is being done: the monitor's work before a user's (A-034)."""
     s = turn.s
+    if turn.config.executes:
+        executing.schedule(turn)
+        return
     if s.action is not None or s.view is None:
         return
     if s.transfer is not None and s.transfer.phase != "stalled" and not turn.frozen:
         return
-    if s.agreed and s.agreed[-1].members[0] == s.me:
-        monitor.begin(turn, "agreed", (), s.agreed[-1])
-        return
     if s.suspended is not None and s.suspended.sl != s.block:
         return
     suspects = tuple([each for each in s.suspects if each in turn.members])
-    if suspects and turn.config.decides == "own":
+    if suspects:
         monitor.begin(turn, "recover", suspects)
     elif s.transfer is None and s.waiting and turn.may_emit:
         emitter.begin(turn)
     elif s.transfer is None and s.standing == "closing" and not s.waiting:
         if turn.members == (s.me,):
             installing.close(turn, "left")
-        elif turn.config.decides == "own":
+        else:
             monitor.begin(turn, "close")
 
 
@@ -134,12 +135,14 @@ def _open(turn: GateTurn, exists: bool | None) -> None:
         turn.ignore(GateAsked(), "gate is open")
         return
     turn.put(standing="opening", exists=exists)
-    if turn.config.decides == "own":
+    if not turn.config.executes:
         monitor.begin(turn, "open")
 
 
 def _leave(turn: GateTurn) -> None:
-    if turn.s.standing == "open":
+    if turn.config.executes and turn.s.standing != "closed":
+        installing.close(turn, "left")  # the others hear of it from membership
+    elif turn.s.standing == "open":
         turn.put(standing="closing")
     elif turn.s.standing == "opening":
         installing.close(turn, "left")
@@ -150,25 +153,10 @@ def _leave(turn: GateTurn) -> None:
 def _check_access(turn: GateTurn) -> None:
     if turn.s.standing == "open" and (cause := access.exceeded(turn.s.access, turn.now)):
         turn.note("access_exceeded", cause)
-        _leave(turn)
-
-
-def _on_executed(turn: GateTurn, event: ViewExecuted) -> None:
-    """Agreed membership has a new view. Its rank 0 carries it out; a newer one takes over from an older."""
-    s = turn.s
-    newest = max([each.number for each in s.agreed], default=s.view.id.number if s.view else 0)
-    if turn.config.decides != "agreed" or event.number <= newest or not event.members:
-        turn.ignore(event, "known view")
-    elif s.me not in event.members:
-        if s.standing != "closed":
-            installing.close(turn, "left" if s.standing == "closing" else "excluded")
-    else:
-        turn.put(agreed=(*s.agreed, event))
-        if s.action is not None:
-            turn.cancel("monitor")
-            turn.put(action=None)
-        if s.view is None and event.members[0] == s.me:
-            monitor.begin(turn, "agreed", (), event)
+        if turn.config.executes:
+            turn.do(AccessExceeded(cause))
+        else:
+            _leave(turn)
 
 
 # Frames
@@ -185,6 +173,12 @@ def on_frame(turn: GateTurn, frame: AnyAmpFrame) -> None:
             emitter.on_decision_request(turn, frame)
         case BeaconFrame():
             _on_beacon(turn, frame)
+        case InvestigateFrame() | NewViewFrame() if turn.config.executes:
+            executing.on_monitor_frame(turn, frame)
+        case DecisionFrame(change=change) if turn.config.executes and change is not None:
+            executing.learn(turn, change)
+        case GetViewFrame() | OpenGateFrame() | CloseGateFrame() if turn.config.executes:
+            turn.ignore(frame, "views are agreed elsewhere")
         case GetViewFrame():
             installing.on_get_view(turn, frame)
         case _ if turn.s.view is None:
@@ -203,8 +197,6 @@ def _before_view(turn: GateTurn, frame: AnyAmpFrame) -> None:
             turn.s.standing == "opening" and turn.s.me in frame.change.view.members
         ):
             installing.on_proposal(turn, frame)
-        case InvestigateFrame() if turn.s.standing == "opening" and turn.config.decides == "agreed":
-            installing.on_investigate(turn, frame)
         case DataFrame() if turn.s.standing == "closed":
             control = frame.control
             turn.respond(control.sa, FrameRef(control.sa, control.mdn, control.mtn), "NOT_MEMBER")
@@ -222,12 +214,6 @@ def _in_view(turn: GateTurn, frame: AnyAmpFrame) -> bool:
         if isinstance(frame, DataFrame) and control.sa not in view.members:
             turn.respond(control.sa, ref, "NOT_MEMBER")
             return False
-        return True
-    if (
-        known is None
-        and turn.config.decides == "agreed"
-        and isinstance(frame, InvestigateFrame | NewViewFrame)
-    ):
         return True
     if isinstance(frame, OpenGateFrame | CloseGateFrame | NewViewFrame) and frame.change.view.id == view.id:
         turn.respond(control.sa, ref, "CAN_ACCEPT")  # applied already
@@ -275,7 +261,10 @@ def _dispatch(turn: GateTurn, frame: AnyAmpFrame) -> None:
 def _on_response(turn: GateTurn, frame: ResponseFrame) -> None:
     s, control = turn.s, frame.control
     if frame.answer == "NOT_MEMBER":
-        _on_not_member(turn, frame)
+        if turn.config.executes:
+            turn.ignore(frame, "views are agreed elsewhere")
+        else:
+            _on_not_member(turn, frame)
         return
     if frame.answer == "NEWER":
         if frame.change is not None and s.view is not None:
@@ -283,6 +272,9 @@ def _on_response(turn: GateTurn, frame: ResponseFrame) -> None:
         return
     if frame.ref.sa != s.me:
         turn.ignore(frame, "not for us")
+        return
+    if turn.config.executes and frame.ref.mdn == 0:
+        monitor.on_answer(turn, frame)
         return
     if s.view is not None and control.view is not None and control.view.number < s.view.id.number:
         turn.ignore(frame, "older view")

@@ -24,7 +24,7 @@ from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.hub_flush import HubFlush
 from rostra.protocols.atomic.messages import (
-    AnyHubMessage,
+    AnyStationMessage,
     HubAsk,
     HubData,
     HubFetch,
@@ -102,7 +102,7 @@ class Station(HubFlush):
 
     # From other stations
 
-    def heard(self, now: Instant, source: Domain, message: AnyHubMessage, out: list[Effect]) -> None:
+    def heard(self, now: Instant, source: Domain, message: AnyStationMessage, out: list[Effect]) -> None:
         what = type(message).__name__
         if source == self.me.host:
             out.append(Ignored(what, "from ourselves"))
@@ -212,7 +212,7 @@ class Station(HubFlush):
             else:
                 self._append(entry, each, out)
 
-    def ticked(self, now: Instant, out: list[Effect]) -> None:
+    def ticked(self, now: Instant, out: list[Effect], *timer: str | int) -> None:
         self._is_timed = False
         self._ticks = 0 if self._progress else self._ticks + 1
         self._progress = False
@@ -248,6 +248,15 @@ class Station(HubFlush):
                 self._pulse(behind, out)
                 self._ask_for_mark(out)
         self._end(now, out)
+
+    @property
+    def numbers(self) -> int:
+        return 0  # epochs tell those of one from those of another
+
+    @property
+    def hosts(self) -> frozenset[Domain]:
+        """Those of all other stations that have a part in the group now."""
+        return frozenset() if self.agreed is None else frozenset([each.host for each in self.agreed.stations])
 
     def closed(self, out: list[Effect]) -> None:
         if self._is_timed:

@@ -104,18 +104,7 @@ class HubOrder:
         return None
 
     def _block(self, why: str, agreed: AgreedNow | None, out: list[Effect]) -> None:
-        """A standstill ends with a view: with the one that they had, if it is still the last; else with that
-        which gets its place next."""
-        gallery = self.gallery
-        why = why or self._short
-        if why:
-            if why != gallery.blocked:
-                gallery.blocked = why
-                gallery.give_blocked(why, out)
-        elif gallery.blocked:
-            gallery.blocked = ""
-            if gallery.view is not None and agreed is not None and gallery.view.key == agreed.key:
-                gallery.show_again(out)
+        self.gallery.stand(why or self._short, None if agreed is None else agreed.key, out)
 
     @property
     def _lacks_mark(self) -> bool:

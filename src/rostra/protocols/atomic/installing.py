@@ -10,7 +10,7 @@ accept gets it from any member that has it (A-099).
 
 from msgspec.structs import replace
 
-from rostra.protocols.atomic import emitter, monitor, receiver
+from rostra.protocols.atomic import emitter, executing, monitor, receiver
 from rostra.protocols.atomic.amp_state import (
     FlushWait,
     GateClosed,
@@ -47,15 +47,20 @@ def on_investigate(turn: GateTurn, frame: InvestigateFrame) -> None:
         return
     if not monitor.take_suspension(turn, control, ref):
         return
+    freeze(turn, control.sa, ref)
+
+
+def freeze(turn: GateTurn, to: AmpStationId, ref: FrameRef) -> None:
+    """Report all that is undecided here; nothing of it is decided but by a new view (A-022)."""
     held = turn.s.suspended
     assert held is not None
     turn.put(suspended=replace(held, frozen=True), flush=None)
-    turn.respond(control.sa, ref, "CAN_ACCEPT", report=report(turn))
+    turn.respond(to, ref, "CAN_ACCEPT", report=report(turn))
 
 
 def report(turn: GateTurn) -> StationReport:
     s = turn.s
-    decided = sum(len(each.items) for each in s.queue if each.decided)
+    decided = sum(each.messages for each in s.queue if each.decided)
     transmitting = None
     if s.transfer is not None and (s.last is None or s.last.data.mdn != s.transfer.mdn):
         transmitting = DataId(s.me, s.transfer.mdn)
@@ -72,7 +77,7 @@ def report(turn: GateTurn) -> StationReport:
 
 
 def _pending(run: QueuedRun) -> PendingRun:
-    return PendingRun(run.data, run.place, len(run.items) if run.attributes & ORDER else 0)
+    return PendingRun(run.data, run.place, run.messages if run.attributes & ORDER else 0)
 
 
 def on_get_view(turn: GateTurn, frame: GetViewFrame) -> None:
@@ -117,7 +122,7 @@ def on_proposal(turn: GateTurn, frame: ProposalFrame) -> None:
     elif gate:
         _when_flushed(turn, FlushWait(control.sa, ref, "store", control.sl, change))
     else:
-        _store(turn, FlushWait(control.sa, ref, "store", control.sl, change))
+        store(turn, FlushWait(control.sa, ref, "store", control.sl, change))
 
 
 def _when_flushed(turn: GateTurn, wait: FlushWait) -> None:
@@ -138,13 +143,13 @@ def flushed(turn: GateTurn) -> None:
         case "report":
             turn.respond(wait.to, wait.ref, "CAN_ACCEPT", report=report(turn))
         case "store":
-            _store(turn, wait)
+            store(turn, wait)
         case "install":
             assert wait.change is not None
             install(turn, wait.change)
 
 
-def _store(turn: GateTurn, wait: FlushWait) -> None:
+def store(turn: GateTurn, wait: FlushWait) -> None:
     assert wait.change is not None and wait.sl is not None
     turn.put(stored=StoredChange(wait.sl, wait.change))
     turn.respond(wait.to, wait.ref, "CAN_ACCEPT")
@@ -153,7 +158,9 @@ def _store(turn: GateTurn, wait: FlushWait) -> None:
 def learn(turn: GateTurn, change: ViewChange) -> None:
     """A change that is known to be accepted, from its monitor or from a member that has it (A-099)."""
     s = turn.s
-    if s.view is not None and change.view.id <= s.view.id:
+    if turn.config.executes:
+        executing.learn(turn, change)
+    elif s.view is not None and change.view.id <= s.view.id:
         turn.ignore(change, "known view")
     elif s.view is None and s.me not in change.view.members:
         turn.ignore(change, "gate is not open")
@@ -200,6 +207,7 @@ def install(turn: GateTurn, change: ViewChange) -> None:
     for sa in old:
         if sa not in new:
             turn.cancel("decision", sa.host, sa.life)
+    delivered = (change.delivered if comes_in else turn.s.delivered) + 1  # a view has a place too
     kept = change.table if comes_in else tuple([each for each in turn.s.table if each.sa in new])
     turn.put(
         view=change.view,
@@ -208,7 +216,7 @@ def install(turn: GateTurn, change: ViewChange) -> None:
         top=None,
         table=kept,
         clock=max(turn.s.clock, change.clock),
-        delivered=change.delivered if comes_in else turn.s.delivered,
+        delivered=delivered,
         suspects=(),  # who is in the new view has answered
         heard=(),
         agreed=tuple([each for each in s.agreed if each.number > change.view.id.number]),
@@ -222,7 +230,8 @@ def install(turn: GateTurn, change: ViewChange) -> None:
     turn.note("resumed")
     failed = tuple([each for each in change.failed if each in old])
     gone = tuple([each for each in old if each not in new and each not in failed])
-    turn.do(ViewIndicated(change.view, tuple([each for each in new if each not in old]), gone, failed))
+    joined = tuple([each for each in new if each not in old])
+    turn.do(ViewIndicated(change.view, joined, gone, failed, delivered, change.body))
     if comes_in:
         turn.put(standing="open")
         turn.cancel("open")

@@ -23,6 +23,7 @@ from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_of
 from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.atomic.frames import AmpMessage, AnyAmpMessage, check_amp
 from rostra.protocols.flow.checks import check_data_message
 from rostra.protocols.flow.messages import Data, Nak, Run
 from rostra.protocols.flow.runs import is_sound
@@ -241,8 +242,15 @@ _NAMES: Final = {kind: check_of(kind) for kind in get_args(AnyHubMessage)}
 _ENTRY_NAMES: Final = {kind: check_of(kind) for kind in get_args(Entry)}
 
 
-def check_hub(message: AnyHubMessage) -> Run | None:
+AnyStationMessage = AnyHubMessage | AnyAmpMessage
+STATION_MESSAGES: Final = (HubMessage, AmpMessage)
+"""What stations send each other, in any order of a group."""
+
+
+def check_station(message: AnyStationMessage) -> Run | None:
     """Raise `BadInput` unless a station may be given this. Returns the run in it, if that is whole."""
+    if isinstance(message, AmpMessage):
+        return check_amp(message)
     _NAMES[type(message)](message)
     if type(message) is HubData:
         return check_data_message(message.data)
@@ -268,17 +276,17 @@ class CarriedFrame(OrderMessage, frozen=True, tag=256):
     body: Annotated[bytes, Meta(max_length=1 << 17)]
 
 
-_hub_decoder: Final[msgpack.Decoder[AnyHubMessage]] = msgpack.Decoder(AnyHubMessage)
+_carried_decoder: Final[msgpack.Decoder[AnyStationMessage]] = msgpack.Decoder(AnyStationMessage)
 
 
-def encode_hub(message: AnyHubMessage) -> bytes:
+def encode_carried(message: AnyStationMessage) -> bytes:
     return _encode(message)
 
 
-def decode_hub(body: bytes) -> AnyHubMessage | None:
+def decode_carried(body: bytes) -> AnyStationMessage | None:
     try:
-        message = _hub_decoder.decode(body)
-        run = check_hub(message)
+        message = _carried_decoder.decode(body)
+        run = check_station(message)
     except (BadInput, *UNDECODABLE):
         return None
     return message if run is None or is_sound(run) else None

@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rostra.protocols.atomic import installing, rounds
+from rostra.protocols.atomic import executing, installing, rounds
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_state import (
     ActionKind,
@@ -145,8 +145,9 @@ def on_suspend_timer(turn: GateTurn) -> None:
         return
     if s.view is None:
         turn.put(suspended=None)
-    elif turn.config.decides == "agreed":
+    elif turn.config.executes:
         turn.do(FailureReported((s.suspended.sl.station,)))
+        executing.ask_view(turn)
         _restart_timer(turn)
     elif s.transfer is not None and s.transfer.phase != "stalled" and not turn.frozen:
         turn.timer(turn.config.response_s, "suspended")  # a transfer is not interrupted
@@ -163,9 +164,10 @@ def suspect(turn: GateTurn, stations: Stations, because: str) -> None:
     if not new:
         return
     turn.note("suspect", f"{', '.join(map(str, new))}: {because}")
-    turn.put(suspects=tuple(sorted([*turn.s.suspects, *new])))
-    if turn.config.decides == "agreed":
+    if turn.config.executes:
         turn.do(FailureReported(tuple(new)))
+    else:
+        turn.put(suspects=tuple(sorted([*turn.s.suspects, *new])))
 
 
 # The action: first ask
@@ -181,7 +183,7 @@ def begin(
     top = turn.s.top
     counter = top.counter + 1 if top is not None else 1
     if agreed is not None:
-        counter = max((agreed.number << AGREED_SHIFT) + attempt, counter)
+        counter = (agreed.number << AGREED_SHIFT) + min(attempt, (1 << AGREED_SHIFT) - 1)
     action = MonitorAction(
         kind,
         SuspensionLevel(counter, turn.s.me),
@@ -210,7 +212,13 @@ def ask(turn: GateTurn) -> None:
         turn.cast(InvestigateFrame(control, action.failed, turn.s.last))
     else:
         turn.cast(GetViewFrame(turn.control(attributes | FLUSH, 0, mtn, action.sl), turn.s.last))
-    turn.timer(turn.config.response_s, "monitor")
+    turn.timer(_patience_s(turn), "monitor")
+
+
+def _patience_s(turn: GateTurn) -> float:
+    action = turn.s.action
+    assert action is not None
+    return turn.config.patience_s(action.rounds + action.attempt * turn.config.rounds)
 
 
 def _control(turn: GateTurn, attributes: int, mtn: int) -> FrameControl:
@@ -431,6 +439,9 @@ def propose_recovery(turn: GateTurn) -> None:
     action, base = turn.s.action, base_view(turn)
     assert action is not None
     reports = {each.station: each.report for each in action.answers if each.report is not None}
+    if action.agreed is not None:
+        propose_change(turn, executing.next_change(turn, action.agreed, reports))
+        return
     stored = _stored(turn, base)
     if stored is not None:
         _complete(turn, stored)
@@ -438,9 +449,6 @@ def propose_recovery(turn: GateTurn) -> None:
     old = base.members if base is not None else ()
     failed_before = action.failed if turn.config.faults == "bounded" else ()
     survivors = tuple([each for each in old if each in reports and each not in failed_before])
-    if action.agreed is not None:
-        _propose(turn, _agreed_change(turn, action.agreed, base, reports))
-        return
     assert base is not None
     allowed = turn.config.policy == "any" or turn.config.faults == "bounded" or action.forced
     if not survivors or not (allowed or has_quorum(base, set(survivors))):
@@ -450,7 +458,7 @@ def propose_recovery(turn: GateTurn) -> None:
     joining = action.kind == "open" and turn.config.faults == "async"
     members = (*survivors, turn.s.me) if joining else survivors
     view = AmpView(AmpViewId(base.id.number + 1, turn.s.me), members)
-    _propose(turn, make_change(turn, base, view, survivors, failed, reports))
+    propose_change(turn, make_change(turn, base, view, survivors, failed, reports))
 
 
 def _stored(turn: GateTurn, base: AmpView | None) -> StoredChange | None:
@@ -474,17 +482,7 @@ def _complete(turn: GateTurn, stored: StoredChange) -> None:
     if turn.s.view is not None and turn.s.me not in stored.change.view.members and action.kind != "close":
         installing.fence(turn, "not in the next view")
         return
-    _propose(turn, stored.change)
-
-
-def _agreed_change(
-    turn: GateTurn, agreed: ViewExecuted, base: AmpView | None, reports: dict[AmpStationId, StationReport]
-) -> ViewChange:
-    view = AmpView(AmpViewId(agreed.number, agreed.members[0]), agreed.members)
-    old = base.members if base is not None else ()
-    survivors = tuple([each for each in old if each in agreed.members and each in reports])
-    failed = tuple([each for each in old if each not in agreed.members])
-    return make_change(turn, base, view, survivors, failed, reports)
+    propose_change(turn, stored.change)
 
 
 def make_change(
@@ -493,7 +491,8 @@ def make_change(
     view: AmpView,
     survivors: Stations,
     failed: Stations,
-    reports: dict[AmpStationId, StationReport],
+    reports: Mapping[AmpStationId, StationReport],
+    body: bytes = b"",
 ) -> ViewChange:
     outcomes = exception_decisions(turn.config, survivors, reports)
     accepted = {each.data for each in outcomes if each.accept}
@@ -516,7 +515,8 @@ def make_change(
         entries[outcome.data.sa] = replace(before, decided=max(before.decided, outcome.data.mdn))
     table = tuple([entries[sa] for sa in sorted(entries) if sa in view.members])
     clock = max([each.clock for each in reports.values()], default=0)
-    return ViewChange(base.id if base is not None else None, view, failed, outcomes, table, clock, delivered)
+    old = base.id if base is not None else None
+    return ViewChange(old, view, failed, outcomes, table, clock, delivered, body=body)
 
 
 def exception_decisions(
@@ -550,7 +550,7 @@ def _propose_open(turn: GateTurn) -> None:
     assert base is not None and action is not None
     reports = {each.station: each.report for each in action.answers if each.report is not None}
     view = AmpView(AmpViewId(base.id.number + 1, turn.s.me), (*base.members, turn.s.me))
-    _propose(turn, replace(make_change(turn, base, view, base.members, (), reports), gate=True))
+    propose_change(turn, replace(make_change(turn, base, view, base.members, (), reports), gate=True))
 
 
 def _propose_close(turn: GateTurn) -> None:
@@ -558,10 +558,10 @@ def _propose_close(turn: GateTurn) -> None:
     assert base is not None
     members = tuple([each for each in base.members if each != turn.s.me])
     view = AmpView(AmpViewId(base.id.number + 1, turn.s.me), members)
-    _propose(turn, ViewChange(base.id, view, gate=True))
+    propose_change(turn, ViewChange(base.id, view, gate=True))
 
 
-def _propose(turn: GateTurn, change: ViewChange) -> None:
+def propose_change(turn: GateTurn, change: ViewChange) -> None:
     action = turn.s.action
     assert action is not None
     fresh = replace(
@@ -589,7 +589,7 @@ def propose(turn: GateTurn) -> None:
         turn.cast(OpenGateFrame(control, change))
     else:
         turn.cast(CloseGateFrame(control, change))
-    turn.timer(turn.config.response_s, "monitor")
+    turn.timer(_patience_s(turn), "monitor")
 
 
 def conclude(turn: GateTurn) -> None:

@@ -131,7 +131,8 @@ def _queue(turn: GateTurn, frame: DataFrame, held: QueuedRun | None) -> None:
     behind: tuple[DataId, ...] = ()
     if control.has(FLUSH):
         behind = held.behind if held is not None else _before(data, others)
-    run = QueuedRun(data, control.mtn, place, control.attributes, frame.items, behind=behind)
+    messages = turn.config.weigh(frame.items)
+    run = QueuedRun(data, control.mtn, place, control.attributes, frame.items, messages, behind=behind)
     turn.put(queue=tuple(sorted([*others, run], key=order_key)), clock=max(s.clock, place))
     turn.timer(turn.config.wait_decision_s, "decision", data.sa.host, data.sa.life)
 
@@ -228,7 +229,7 @@ def _deliver_ready(turn: GateTurn) -> None:
         position = turn.s.delivered + 1
         turn.put(
             queue=tuple([each for each in turn.s.queue if each.data != first.data]),
-            delivered=turn.s.delivered + len(first.items),
+            delivered=turn.s.delivered + first.messages,
         )
         _deliver(turn, first.data, first.items, position)
 
@@ -254,7 +255,7 @@ def _flushed(turn: GateTurn) -> None:
 def on_wait_timer(turn: GateTurn, sa: AmpStationId) -> None:
     for each in turn.undecided():
         if each.data.sa == sa and not turn.frozen:
-            if each.asked < turn.config.rounds:
+            if each.asked < turn.config.rounds or turn.config.executes:
                 _ask_decision(turn, each)
             else:
                 monitor.suspect(turn, (sa,), "no decision")
@@ -267,7 +268,7 @@ def _ask_decision(turn: GateTurn, run: QueuedRun) -> None:
     ref = FrameRef(data.sa, data.mdn)
     turn.note("decision_req", data.mdn)
     turn.post(data.sa, DecisionRequestFrame(turn.control(mdn=data.mdn), ref))
-    turn.timer(turn.config.response_s, "decision", data.sa.host, data.sa.life)
+    turn.timer(turn.config.patience_s(run.asked), "decision", data.sa.host, data.sa.life)
 
 
 def on_pending(turn: GateTurn, frame: PendingFrame) -> None:

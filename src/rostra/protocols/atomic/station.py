@@ -21,7 +21,7 @@ from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import MemberBlocked
 from rostra.protocols.atomic.config import BACKLOG_BYTES, WINDOW_BYTES, WINDOW_MESSAGES
 from rostra.protocols.atomic.events import DeliverAll, OrderLeft, OrderSubmitted, ViewPlaced
-from rostra.protocols.atomic.messages import ShownView, StationId
+from rostra.protocols.atomic.messages import ShownView, StationId, ViewKey
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Deliver, Item
 from rostra.protocols.flow.messages import Run
@@ -158,6 +158,17 @@ class Gallery:
         if self.view is not None:
             those = [each for each in self.members.values() if each.knows]
             self._give(sorted(those, key=_name), self.view.item(whole=True), out)
+
+    def stand(self, why: str, agreed: ViewKey | None, out: list[Effect]) -> None:
+        """Nothing goes on here because of this; or, if it is empty, it does. A standstill ends with a view:
+        with the one that they had, if it is still the last; else with that which gets its place next."""
+        if why and why != self.blocked:
+            self.blocked = why
+            self.give_blocked(why, out)
+        elif self.blocked and not why:
+            self.blocked = ""
+            if self.view is not None and self.view.key == agreed:
+                self.show_again(out)
 
     def give_blocked(self, why: str, out: list[Effect]) -> None:
         those = [each for each in self.members.values() if each.knows]

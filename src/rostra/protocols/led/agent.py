@@ -125,6 +125,7 @@ from rostra.protocols.led.stays import (
     led_member,
     local_name,
     names_led,
+    names_others,
 )
 from rostra.protocols.led.transient import TransientSets
 from rostra.protocols.links.config import LinkConfig
@@ -262,9 +263,7 @@ class LedAgent(Service):
     def _concerns(self, effect: Effect) -> bool:
         if type(effect) is Answer:
             result = effect.result
-            if effect.token in self._own:
-                return True
-            if effect.token in self.resolving.names:
+            if effect.token in self._own or effect.token in self.resolving.names:
                 return True
             return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
@@ -468,8 +467,10 @@ class LedAgent(Service):
                 self.out.append(tell)
             case Joined(group=group, members=members) if names_led(members):
                 self.following.follow(group, (), led_member(members))
-            case Joined(group=group) if group in self.following.groups:
-                pass
+            case Joined(group=group, members=members) if group in self.following.groups:
+                if names_others(members) and group not in self.trees:  # the led group is no more
+                    self.following.end(group)
+                    self.out.append(tell)
             case Left(group=group, endpoint=endpoint) if group in self.following.groups:
                 self.following.doubt(group, host_of(endpoint))
             case Only() | Without():

@@ -19,11 +19,16 @@ LETTER_BYTES_MAX: Final = 32 << 20
 NAMES_OF_AGENT_MAX: Final = 10_000
 """Sets that one agent may lead at one registrar, and sets that it keeps a record of."""
 
+NAMES_MAX: Final = 262_144
+"""Sets of one registrar. The agents of one cluster may lead as many as are free: a hostile server can invent
+agents below it, and takes half of them at most."""
+
 CIRCUITS_MAX: Final = 4_096
 """Agents that one agent is connected to."""
 
 CIRCUITS_TAKEN_MAX: Final = 3_072
-"""Those of them that it did not ask for: some are left for its own programs."""
+"""Those of them that it did not ask for: some are left for its own programs. The agents of one cluster may
+take as many as are free, for the same reason."""
 
 QUERIES_MAX: Final = 4_096
 """Questions that one agent has open."""
@@ -38,7 +43,8 @@ HOSTS_OF_ENDPOINT_MAX: Final = 512
 """Hosts of the members of all transient sets that one endpoint owns: each takes a circuit."""
 
 UNANSWERED_MAX: Final = 2_048
-"""Hosts that the owners of one host added members of, and which have not answered yet."""
+"""Hosts that the owners of one host added members of, and which have not answered yet. An owner may have as
+many as are free then (the threshold of `front/shares.py`): the next one always finds room."""
 
 SETS_FROM_HOST_MAX: Final = 1_024
 """Transient sets of one host's owners that the endpoints of another host are in."""

@@ -3,7 +3,8 @@
     watcher, online member ──▶ LedFollows ── the next list after this one? ──▶ the leader
                            ◀── Absolute ◀──┘ ◀── ListTold, when it changed, or after `follow_s`
 
-One question to the leader is open for each group that is followed, for all its followers on this host.
+One question to the leader is open for each group that is followed, for all its followers on this host. While
+there is no leader the registrar is asked every `follow_s`.
 """
 
 from typing import TYPE_CHECKING
@@ -69,8 +70,9 @@ class LedFollows:
             self.end(group)
             return
         if result.ending is QueryEnding.UNAVAILABLE:
-            follow.known = None
-            self._ask_later(group)
+            # The agent that we knew of may have left while we were cut off: the registrar's word counts then.
+            follow.known = follow.signpost = None
+            self._ask_later(group, self._agent.config.assert_s)
             return
         follow.known = None
         if result.ending is QueryEnding.LIST:
@@ -83,21 +85,24 @@ class LedFollows:
                 follow.members = members
                 self._agent.out.append(Tell(followers, Absolute(group, members)))
         if result.ending is QueryEnding.NONE:
-            self.end(group)
+            # Its members may contend: then there is a leader soon, and no notice of the directory tells so.
+            follow.signpost = None
+            self._ask_later(group, self._agent.config.follow_s)
         else:
             self.ask(group, follow)
 
     def doubt(self, group: Group, host: Domain | None) -> None:
         """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
         follow = self.groups[group]
-        if host is None or (follow.known is not None and follow.known[0] == host):
+        leader = None if follow.known is None else follow.known[0]
+        if host is None or host in (leader, follow.signpost):
             follow.known = None
             if host is None or follow.signpost == host:
                 follow.signpost = None
             if follow.query:
                 number, follow.query = follow.query, None
                 self._agent.with_(lambda out: self._agent.queries.give_up(number, out))
-            self._ask_later(group)
+            self._ask_later(group, self._agent.config.assert_s)
 
     def doubt_all(self) -> None:
         """A domain is out of reach: programs have dropped some members by themselves."""
@@ -105,9 +110,8 @@ class LedFollows:
             self.groups[group].members = None
             self.doubt(group, None)
 
-    def _ask_later(self, group: Group) -> None:
-        timer = ("led", AGAIN, group.name, group.scope)
-        self._agent.out.append(SetTimer(timer, self._agent.config.assert_s))
+    def _ask_later(self, group: Group, after_s: float) -> None:
+        self._agent.out.append(SetTimer(("led", AGAIN, group.name, group.scope), after_s))
 
     def end(self, group: Group) -> None:
         follow = self.groups.pop(group)

@@ -31,6 +31,14 @@ class LedStanding(Recallable, frozen=True):
         return RecallNote("led", self.group, (), f"{what} {self.group}{named}: {self.because}")
 
 
+class LeaderRefused(Observation, frozen=True):
+    """A registrar does not let this agent lead one more set."""
+
+    agent: Domain
+    group: Group
+    why: str
+
+
 class LedMember(Observation, frozen=True):
     """A member of this host came into a set, or went."""
 

@@ -11,6 +11,7 @@ Every `Assert` is answered, also the winner's (S-034), except while the leader i
 it. The table is volatile: leaders assert to a new registrar, and three times within a lease.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Final
@@ -19,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
-from rostra.names import Domain, Group
-from rostra.protocols.led.config import NAMES_OF_AGENT_MAX, LedConfig
+from rostra.names import Domain, Group, parent
+from rostra.protocols.led.config import NAMES_MAX, NAMES_OF_AGENT_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import (
     Assert,
@@ -31,6 +32,10 @@ from rostra.protocols.led.messages import (
     LeaderTold,
     SetReleased,
 )
+from rostra.protocols.led.observed import LeaderRefused
+
+REFUSED_MAX: Final = 1_024
+"""Clusters whose refusals observers were shown."""
 
 PROBE: Final = "probe"
 LEASES: Final[TimerKey] = ("led", "leases")
@@ -72,7 +77,9 @@ class Registrar:
         self._reaches = reaches
         self._criterion = criterion
         self._probes = 0
-        self._names: dict[Domain, int] = {}  # how many each leads
+        self._names: Counter[Domain] = Counter()  # how many each leads
+        self._names_in: Counter[Domain] = Counter()  # and those of each cluster
+        self._refused: dict[Domain, Instant] = {}  # clusters, and since when observers know of it
         self._waits = False  # for LEASES
 
     def step(self, now: Instant, sender: Domain, letter: RegistrarLetter) -> list[Effect]:
@@ -135,8 +142,12 @@ class Registrar:
         asserter = Asserter(sender, said.life, said.number, said.size)
         entry = self._entry(now, group)
         if entry is None:
-            if self._names.get(sender, 0) >= NAMES_OF_AGENT_MAX:
-                out.append(Ignored("Assert", "too many sets"))
+            cluster = parent(sender)
+            if self._names[sender] >= NAMES_OF_AGENT_MAX:
+                self._refuse(now, sender, group, f"{sender} leads {NAMES_OF_AGENT_MAX} sets", out)
+            elif self._names_in[cluster] >= NAMES_MAX - len(self.entries):
+                why = f"the agents of {cluster} lead {self._names_in[cluster]} sets, as many as are free"
+                self._refuse(now, sender, group, why, out)
             else:
                 self._lead(now, group, asserter, out)
         elif entry.leader.agent == sender:
@@ -158,6 +169,17 @@ class Registrar:
         else:
             out.append(_named(group, asserter, entry.leader.agent))
 
+    def _refuse(self, now: Instant, sender: Domain, group: Group, why: str, out: list[Effect]) -> None:
+        """It asks again and again: observers are shown it once in a lease for each cluster."""
+        out.append(Ignored("Assert", "too many sets"))
+        cluster = parent(sender)
+        if now - self._refused.get(cluster, -self.config.lease_s) >= self.config.lease_s:
+            self._refused.pop(cluster, None)
+            self._refused[cluster] = now
+            if len(self._refused) > REFUSED_MAX:
+                del self._refused[next(iter(self._refused))]
+            out.append(LeaderRefused(sender, group, why))
+
     def _wins(self, asserter: Asserter, leader: Asserter) -> bool:
         match self._criterion:
             case Criterion.FIRST:
@@ -173,7 +195,8 @@ class Registrar:
             out.append(CancelTimer(probe_timer(group)))
         if known is None or known.leader.agent != asserter.agent:
             self._forget_name(group)
-            self._names[asserter.agent] = self._names.get(asserter.agent, 0) + 1
+            self._names[asserter.agent] += 1
+            self._names_in[parent(asserter.agent)] += 1
             out.append(Noted("leader registered", f"{group} {asserter.agent}"))
         self.entries[group] = LeaderEntry(asserter, now + self.config.lease_s)
         out.append(_named(group, asserter, asserter.agent))
@@ -200,9 +223,11 @@ class Registrar:
     def _forget_name(self, group: Group) -> None:
         known = self.entries.get(group)
         if known is not None:
-            left = self._names.pop(known.leader.agent, 1) - 1
-            if left:
-                self._names[known.leader.agent] = left
+            agent = known.leader.agent
+            for counts, who in ((self._names, agent), (self._names_in, parent(agent))):
+                counts[who] -= 1
+                if not counts[who]:
+                    del counts[who]
 
     def _watch_leases(self, out: list[Effect]) -> None:
         wanted = bool(self.entries)

@@ -55,6 +55,11 @@ def names_led(members: Members) -> bool:
     return False
 
 
+def names_others(members: Members) -> bool:
+    """Members of another kind of group."""
+    return any(not is_led(each) and type(each.attributes) is not DelegateAttributes for each in members)
+
+
 def is_led(member: Member) -> bool:
     return member.kind is not None and member.kind.membership is MembershipKind.LED
 

@@ -226,11 +226,17 @@ class TransientSets:
                 fix=f"at most {HOSTS_OF_ENDPOINT_MAX}: delete some, or join a led group instead",
             )
         new = set(added) - self._agent.circuits.up - {self._agent.host}
-        if len(self._unanswered.keys() | new) > UNANSWERED_MAX:
+        free = UNANSWERED_MAX - len(self._unanswered.keys() | new)
+        mine = {host for host, sets in self._unanswered.items() if self._is_of(known.owner, sets)}
+        if new and len(mine | new) > free:
             raise TooLarge(
-                f"{len(self._unanswered)} hosts were asked by {self._agent.host} and have not answered",
+                f"{len(mine)} hosts that {known.owner} added members of have not answered, and one owner may"
+                f" have no more than are free: {max(free + len(new - mine), 0)}",
                 fix="add fewer, or wait until they answered or were given up",
             )
+
+    def _is_of(self, owner: Endpoint, sets: Iterable[Group]) -> bool:
+        return any(self.owned[group].owner == owner for group in sets)
 
     def _destroy(self, known: OwnedSet) -> None:
         del self.owned[known.group]

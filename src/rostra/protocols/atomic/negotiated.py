@@ -1,0 +1,381 @@
+"""One station in negotiated order: AMp's machines for the members of one host (A-045, A-089).
+
+    program ── OrderSubmitted ──▶ waiting ── one run at a time ──▶ gate ── frames ──▶ stations of other hosts
+    program ◀── OrderedRun, views ── due ◀── delivered, in the order of the group ──┘
+
+No station orders for the others: the station of the sender coordinates each run of its own, and receivers
+propose its position. Views come from agreed membership; the station of rank 0 carries them out
+(`executing.py`). Every view suspends and flushes.
+
+With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: its own members are given it, which
+is their receipt, when every station has the decision. With "sent" they are when it is decided. At other hosts
+it is delivered with the decision in both cases: a host that is lost together with the sender's may have
+delivered what no other one will (TA10).
+"""
+
+from collections import deque
+from typing import Final
+
+from msgspec.structs import replace
+
+from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Instant, Noted, SetTimer, TimerFired
+from rostra.groups.attributes import Slow
+from rostra.names import Domain, Endpoint, Group, host_of, parent
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.atomic.access import LIMITS
+from rostra.protocols.atomic.amp_config import AmpConfig
+from rostra.protocols.atomic.amp_state import (
+    AccessExceeded,
+    AccessGained,
+    AccessLost,
+    CastFrame,
+    FailureReported,
+    FrameReceived,
+    GateAsked,
+    GateClosed,
+    GateLeft,
+    PostFrame,
+    RunDelivered,
+    RunEnded,
+    RunGiven,
+    ViewExecuted,
+    ViewIndicated,
+)
+from rostra.protocols.atomic.events import HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.executing import WENT_ON
+from rostra.protocols.atomic.feeds import ASK_S
+from rostra.protocols.atomic.frames import (
+    ITEMS_MAX,
+    STATIONS_MAX,
+    AmpStationId,
+    AnyAmpFrame,
+    AnyAmpMessage,
+    DataFrame,
+    DecisionFrame,
+    FrameNak,
+    FramePart,
+    NewViewFrame,
+    ResponseFrame,
+)
+from rostra.protocols.atomic.gates import AmpGate
+from rostra.protocols.atomic.logs import shown_view
+from rostra.protocols.atomic.messages import (
+    AnyStationMessage,
+    MarkEntry,
+    RunEntry,
+    StationId,
+    ViewKey,
+    decode_entry,
+    encode_entry,
+)
+from rostra.protocols.atomic.parts import FrameReceiver, FrameSender
+from rostra.protocols.atomic.state import AgreedNow
+from rostra.protocols.atomic.station import Gallery
+
+RUN_BYTES: Final = 32 << 10
+"""What waits is sent together, up to so much. Raising it: fewer rounds under load, and longer ones."""
+
+QUEUE_MAX: Final = 1024
+AGAIN_S: Final = 0.1
+"""So long after a member somewhere could not take a run it is sent again."""
+
+WIDE_RESPONSE_S: Final = 0.5
+"""A round's patience where stations are in several clusters: their frames go by way of the servers."""
+
+TOO_MANY: Final = f'a group with order="negotiated" has members on {STATIONS_MAX} hosts at most'
+
+
+def messages_in(items: tuple[bytes, ...]) -> int:
+    """Of runs, as many as all stations count alike, whatever they are."""
+    entries = [decode_entry(each) for each in items]
+    return sum([each.run.count for each in entries if isinstance(each, RunEntry)])
+
+
+LAN_CONFIG: Final = AmpConfig(decides="agreed", queue_max=QUEUE_MAX, resend=False, weigh=messages_in)
+WIDE_CONFIG: Final = AmpConfig(
+    decides="agreed",
+    queue_max=QUEUE_MAX,
+    resend=False,
+    weigh=messages_in,
+    response_s=WIDE_RESPONSE_S,
+    wait_decision_s=2.5,
+    suspend_s=2.5,
+    flush_s=5.0,
+)
+
+
+def amp_number(key: ViewKey) -> int:
+    """Of a view with new attributes and the same members, too, there is a place in the order."""
+    return (key.number << 16) + min(key.revision, (1 << 16) - 1)
+
+
+class NegotiatedStation:
+    """One host's part in one group: what comes from programs, membership, other stations and its timers.
+    `numbers`: those up to it were used by this host in this life."""
+
+    def __init__(
+        self, group: Group, me: StationId, stable: str, datagram_bytes: int, numbers: int = 0
+    ) -> None:
+        self.group = group
+        self.me = AmpStationId(me.host, me.life)
+        self.gallery = Gallery(group, stable)
+        self.agreed: AgreedNow | None = None
+        self.excluded = ""  # why, if we are
+        is_wide = parent(me.host) != group.scope
+        self.gate = AmpGate(WIDE_CONFIG if is_wide else LAN_CONFIG, self.me, group)
+        self.gate.state = replace(self.gate.state, mtn=numbers, mdn=numbers)
+        self._profile = "atomic-confirmed" if stable == "all" else "atomic"
+        self._bytes = datagram_bytes
+        self._left: set[MemberId] = set()  # since the last view in the order
+        self._waiting: deque[RunEntry] = deque()  # of our members
+        self._sending: tuple[RunEntry, ...] = ()  # in the run that is on its way
+        self._rests = False  # a member somewhere could not take it
+        self._asks = False  # parts of frames are missing here
+        self._due: deque[RunDelivered | ViewIndicated] = deque()  # not given to our members yet
+        self._sender = FrameSender(self.me, datagram_bytes, numbers)
+        self._receiver = FrameReceiver(me.host)
+
+    @property
+    def numbers(self) -> int:
+        return max(self.gate.state.mtn, self.gate.state.mdn, self._sender.last)
+
+    @property
+    def given(self) -> int:
+        """Everything up to this position was given to members here."""
+        state = self.gate.state
+        return self._due[0].position - 1 if self._due else state.delivered
+
+    @property
+    def hosts(self) -> frozenset[Domain]:
+        """Those of all other stations that have a part in the group now."""
+        view = self.gate.state.view
+        known = () if view is None else [each.host for each in view.members]
+        coming = () if self.agreed is None else [each.host for each in self.agreed.stations]
+        return frozenset([*known, *coming]) - {self.me.host}
+
+    # From programs
+
+    def submitted(self, now: Instant, event: OrderSubmitted, out: list[Effect]) -> None:
+        run = self.gallery.submitted(event)
+        if isinstance(run, Ignored):
+            out.append(run)
+            return
+        self._waiting.append(RunEntry(0, event.endpoint, run))
+        self._end(now, out)
+
+    def reads(self, now: Instant, me: Endpoint, reads: bool, out: list[Effect]) -> None:
+        self.gallery.reads(me, reads, out)
+        self._end(now, out)
+
+    # From agreed membership
+
+    def look(self, now: Instant, agreed: AgreedNow | None, blocked: str, out: list[Effect]) -> None:
+        """What is agreed now, and why nothing goes on here, if so."""
+        self.gallery.stand(blocked, None if agreed is None else agreed.key, out)
+        is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
+        if agreed is not None and is_new and not blocked:  # no views of a side that must not go on
+            self._left.update(agreed.view.left)
+            self.agreed = agreed
+            self._execute(now, agreed, out)
+        self._end(now, out)
+
+    def _execute(self, now: Instant, agreed: AgreedNow, out: list[Effect]) -> None:
+        stations = tuple([AmpStationId(each.host, each.life) for each in agreed.stations])
+        if self.me in stations[STATIONS_MAX:]:
+            self.excluded = TOO_MANY
+        if len(stations) > STATIONS_MAX:
+            return  # those in front go on with the next view, in which the others are not
+        self._receiver.forget(self.hosts)
+        if self.gate.state.standing == "closed":
+            self._step(now, GateAsked(), out)
+        view = shown_view(agreed, self.gallery.view, frozenset(self._left))
+        body = encode_entry(MarkEntry(0, view, agreed.stations))
+        self._step(now, ViewExecuted(amp_number(agreed.key), stations, body), out)
+
+    def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
+        """A member of this host is none any more."""
+        member = self.gallery.members.get(me)
+        if member is None:
+            return
+        unsent = [each.run.first for each in self._waiting if each.sender == me]
+        self._waiting = deque([each for each in self._waiting if each.sender != me])
+        self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out)
+        if not self.gallery.members:
+            self.closed(out)
+            self.agreed, self.excluded, self.gallery.view = None, "", None
+            self._due.clear()
+            self._left.clear()
+
+    def closed(self, out: list[Effect]) -> None:
+        self._sending = ()
+        self._waiting.clear()
+        self._receiver = FrameReceiver(self.me.host)
+        if self._rests:
+            self._rests = False
+            out.append(CancelTimer(self._timer("again")))
+        if self._asks:
+            self._asks = False
+            out.append(CancelTimer(self._timer("parts")))
+        if self.gate.state.standing != "closed":
+            self._step(0.0, GateLeft(), out)
+        self.excluded = ""
+
+    # From other stations
+
+    def heard(self, now: Instant, source: Domain, message: AnyStationMessage, out: list[Effect]) -> None:
+        frame: AnyStationMessage | None = message
+        if source not in self.hosts:
+            frame = None
+            out.append(Ignored(type(message).__name__, "not in the view"))
+        elif isinstance(message, FrameNak):
+            frame = None
+            self._post(source, self._sender.repairs(now, message), out)
+        elif isinstance(message, FramePart):
+            frame = self._receiver.take(now, source, message)
+            if self._receiver.lacks and not self._asks:
+                self._asks = True
+                out.append(SetTimer(self._timer("parts"), ASK_S))
+        if frame is None:
+            return
+        if not isinstance(frame, AnyAmpFrame) or not _is_of_members(source, frame):
+            out.append(Ignored(type(frame).__name__, "not of its members"))
+            return
+        self._step(now, FrameReceived(source, frame), out)
+        self._end(now, out)
+
+    # As time passes
+
+    def ticked(self, now: Instant, out: list[Effect], *timer: str | int) -> None:
+        if timer == ("again",):
+            self._rests = False
+        elif timer == ("parts",):
+            for host, nak in self._receiver.asks(now):
+                self._post(host, [nak], out)
+            self._asks = self._receiver.lacks
+            if self._asks:
+                out.append(SetTimer(self._timer("parts"), ASK_S))
+        else:
+            self._step(now, TimerFired(("amp", *timer)), out)
+        self._end(now, out)
+
+    def _timer(self, *key: str | int) -> tuple[str | int, ...]:
+        return ("atomic", self.group.name, self.group.scope, *key)
+
+    # Inside
+
+    def _step(self, now: Instant, event: Event, out: list[Effect]) -> None:
+        for effect in self.gate.step(now, event):
+            match effect:
+                case CastFrame(frame):
+                    hosts = tuple(sorted(self.hosts))
+                    if hosts:
+                        out += [StationCast(hosts, self.group, m) for m in self._sender.messages(frame)]
+                case PostFrame(to, frame):
+                    self._post(to.host, self._sender.messages(frame), out)
+                case SetTimer(timer, after_s):
+                    out.append(SetTimer(self._timer(*timer[1:]), after_s))
+                case CancelTimer(timer):
+                    out.append(CancelTimer(self._timer(*timer[1:])))
+                case RunDelivered() | ViewIndicated():
+                    self._due.append(effect)
+                case RunEnded(result=result, because=because):
+                    self._ended(result, because, out)
+                case GateClosed(because):
+                    if because == "excluded":
+                        self.excluded = WENT_ON
+                case AccessExceeded():
+                    self._expel(now)
+                case FailureReported(stations):
+                    out.append(Noted("no_response", ", ".join(map(str, stations))))
+                case Ignored() | Noted():
+                    out.append(effect)
+
+    def _post(self, to: Domain, messages: list[AnyAmpMessage] | list[FrameNak], out: list[Effect]) -> None:
+        out += [HubPost(to, self.group, message) for message in messages]
+
+    def _ended(self, result: str, because: str, out: list[Effect]) -> None:
+        """What was rejected is sent again, in its order: with a slow member that is throttling."""
+        sending, self._sending = self._sending, ()
+        if result == "rejected":
+            here = [each for each in sending if each.sender in self.gallery.members]
+            self._waiting.extendleft(reversed(here))
+            if because == "inaccessible":
+                self._rests = True
+                out.append(SetTimer(self._timer("again"), AGAIN_S))
+
+    def _expel(self, now: Instant) -> None:
+        """Members that have not read for longer than a group waits (A-055)."""
+        longest_s = LIMITS["user"].longest_s
+        if any(now - each.since >= longest_s for each in self.gate.state.access.now):
+            for each in self.gallery.members.values():
+                if each.is_full:
+                    each.slow = Slow.EXPEL
+
+    def _end(self, now: Instant, out: list[Effect]) -> None:
+        full = self.gallery.is_full
+        if full is self.gate.state.access.accessible:
+            self._step(now, AccessLost("user") if full else AccessGained("user"), out)
+        self._give(out)
+        while self._may_send:
+            self._send(now, out)
+            self._give(out)
+
+    @property
+    def _may_send(self) -> bool:
+        view = self.gallery.view
+        return (
+            bool(self._waiting)
+            and not (self._sending or self._rests or self._due or self.gallery.blocked)
+            and self.gate.state.standing == "open"
+            and view is not None
+            and self._waiting[0].sender in view.endpoints
+        )
+
+    def _send(self, now: Instant, out: list[Effect]) -> None:
+        entries: list[RunEntry] = []
+        size = 0
+        inside = frozenset() if self.gallery.view is None else self.gallery.view.endpoints
+        while self._waiting and self._waiting[0].sender in inside and len(entries) < ITEMS_MAX:
+            size += len(self._waiting[0].run.block)
+            if entries and size > RUN_BYTES:
+                break
+            entries.append(self._waiting.popleft())
+        self._sending = tuple(entries)
+        items = tuple([encode_entry(each) for each in entries])
+        self._step(now, RunGiven(0, items, self._profile), out)
+
+    def _give(self, out: list[Effect]) -> None:
+        """In the order of the group, as far as what was promised of it holds."""
+        gallery = self.gallery
+        while self._due and not gallery.blocked:
+            first = self._due[0]
+            if isinstance(first, RunDelivered) and not self._is_confirmed(first):
+                return
+            self._due.popleft()
+            if isinstance(first, RunDelivered):
+                position = first.position
+                for item in first.items:
+                    entry = decode_entry(item)
+                    if isinstance(entry, RunEntry):
+                        gallery.give_run(entry.sender, entry.run, position, out)
+                        position += entry.run.count
+            else:
+                mark = decode_entry(first.body)
+                if isinstance(mark, MarkEntry):
+                    gallery.give_view(mark.view, first.position, None, out)
+                    self._left.clear()
+
+    def _is_confirmed(self, run: RunDelivered) -> bool:
+        transfer = self.gate.state.transfer
+        return run.data.sa != self.me or transfer is None or transfer.mdn != run.data.mdn
+
+
+def _is_of_members(source: Domain, frame: AnyAmpFrame) -> bool:
+    """Are its runs of members of that host, and can its views be shown?"""
+    if isinstance(frame, DataFrame):
+        entries = [decode_entry(each) for each in frame.items]
+        return all(isinstance(each, RunEntry) and host_of(each.sender) == source for each in entries)
+    changes = [frame.change] if isinstance(frame, NewViewFrame | DecisionFrame | ResponseFrame) else []
+    if isinstance(frame, ResponseFrame) and frame.report is not None and frame.report.stored is not None:
+        changes.append(frame.report.stored.change)
+    return all(each is None or isinstance(decode_entry(each.body), MarkEntry) for each in changes)

@@ -1,0 +1,111 @@
+"""K7: a registrar filled by asking, circuits taken by agents that do not exist; and what journals say."""
+
+import pytest
+
+from rostra.core.effects import Effect
+from rostra.core.observer import BESIDE
+from rostra.journal.entries import Entry
+from rostra.names import Domain, Endpoint, Group
+from rostra.observe.scribe import Scribe
+from rostra.protocols.led import circuits, registrar, transient
+from rostra.protocols.led.config import LedConfig
+from rostra.protocols.led.core import PostLetter
+from rostra.protocols.led.messages import Assert, AssertReply
+from rostra.protocols.led.observed import LeaderRefused
+from rostra.protocols.led.registrar import Registrar
+from rostra.protocols.led.requests import ChangeSet, DestroySet
+from rostra.protocols.links.packets import Hello
+from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.requests import Denied, Done
+from tests.attacks.test_k6_circuits import invented, result
+from tests.cores.test_led_services import FR, H2, Agent
+from tests.cores.test_led_transient import Owner
+
+EU = Domain("eu")
+EVIL, GOOD = Domain("eu.no"), Domain("eu.de")
+
+
+def named(effects: list[Effect]) -> list[tuple[str, str | None, str | None, str]]:
+    """What the journal says: group, member, node and reason of each refusal."""
+    rows: list[Entry] = []
+    scribe = Scribe(EU, "server", 7, rows.append, wall_us=lambda: 1, heartbeat_s=10.0)
+    scribe.saw(0.0, EU, BESIDE, effects)
+    found = [each.columns for each in rows if each.kind == "access-refused"]
+    return [(each["group"], each.get("member"), each.get("peer"), each["what"]) for each in found]
+
+
+def asked(keeper: Registrar, agent: str, name: str, now: float = 0.0) -> tuple[bool, list[Effect]]:
+    effects = keeper.step(now, Domain(agent), Assert(Group(name, EU), 1, 1))
+    said = [each for each in effects if isinstance(each, PostLetter) and isinstance(each.letter, AssertReply)]
+    return bool(said), effects
+
+
+@pytest.mark.spec("S-019")
+def test_the_agents_of_one_cluster_cannot_fill_a_registrar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hostile server of a cluster invents agents without number below it."""
+    monkeypatch.setattr(registrar, "NAMES_MAX", 9)
+    keeper = Registrar(LedConfig())
+    led = [asked(keeper, f"{EVIL}.h{number}", f"evil/{number}")[0] for number in range(20)]
+    assert sum(led) == 5, "half of them, rounded up"
+    _, effects = asked(keeper, f"{EVIL}.h99", "more", now=100.0)
+    (row,) = named(effects)
+    assert row == ("more@eu", None, f"{EVIL}.h99", "the agents of eu.no lead 5 sets, as many as are free")
+    assert not named(asked(keeper, f"{EVIL}.h98", "yet/more", now=101.0)[1]), "once in a lease"
+    keeper = Registrar(LedConfig())
+    for number in range(5):
+        assert asked(keeper, f"{EVIL}.h{number}", f"evil/{number}")[0]
+    assert [asked(keeper, f"{GOOD}.h1", f"good/{number}")[0] for number in range(3)] == [True, True, False]
+    assert asked(keeper, "eu.it.h1", "third")[0], "and the next one finds room"
+    assert asked(keeper, f"{EVIL}.h0", "evil/0")[0], "a leader keeps what it has"
+    keeper.drop()
+    assert asked(keeper, f"{EVIL}.h1", "again")[0] and len(keeper.entries) == 1
+
+
+@pytest.mark.spec("S-019")
+def test_an_agent_that_asks_for_names_without_end_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registrar, "NAMES_OF_AGENT_MAX", 2)
+    keeper = Registrar(LedConfig())
+    assert [asked(keeper, f"{EVIL}.h1", f"n/{number}")[0] for number in range(3)] == [True, True, False]
+    assert asked(keeper, f"{EVIL}.h2", "mine")[0]
+    _, effects = asked(keeper, f"{EVIL}.h1", "n/9", now=50.0)
+    assert LeaderRefused(Domain("eu.no.h1"), Group("n/9", EU), "eu.no.h1 leads 2 sets") in effects
+
+
+def hello(agent: Agent, peer: Domain) -> None:
+    agent.receive(peer, Hello(1 << 20, 0, "test", peer, 1, 0, Domain("eu.fr.h1")))
+
+
+def test_agents_of_one_cluster_take_half_of_the_circuits_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circuits, "CIRCUITS_TAKEN_MAX", 9)
+    agent = Agent()
+    for number in range(20):
+        hello(agent, Domain(f"{EVIL}.h{number}"))
+    taken = [each for each in agent.led.circuits.links if each.startswith(EVIL)]
+    assert len(taken) == 5
+    hello(agent, H2)
+    assert H2 in agent.led.circuits.links
+    for each in taken[:2]:
+        assert agent.led.want_circuit(each), "what we want ourselves is no longer taken"
+    hello(agent, Domain(f"{EVIL}.h50"))
+    assert f"{EVIL}.h50" in agent.led.circuits.links
+
+
+def test_one_owner_leaves_room_for_the_hosts_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transient, "UNANSWERED_MAX", 8)
+    owner = Owner()
+    first, second = owner.create(), owner.create()
+    assert isinstance(result(owner.ask(ChangeSet(first, add=invented(5)))), Denied)
+    assert result(owner.ask(ChangeSet(first, add=invented(4)))) == Done()
+    refused = result(owner.ask(ChangeSet(second, add=invented(1, "or"))))
+    assert isinstance(refused, Denied) and "one owner may have no more than are free" in refused.what
+    owner.ask(DestroySet(first))
+    assert result(owner.ask(ChangeSet(second, add=invented(4, "or")))) == Done()
+
+
+def test_refusals_of_members_are_rows_with_who_where_why_and_from_whom() -> None:
+    group, mallory = Group("acme!payroll", EU), Endpoint("eu.no.h1/mallory#7")
+    seen = [AccessRefused(mallory, group, "no proof", FR), AccessRefused(mallory, group, "wrong word")]
+    assert named(list(seen)) == [
+        ("acme!payroll@eu", mallory, FR, "no proof"),
+        ("acme!payroll@eu", mallory, None, "wrong word"),
+    ]
