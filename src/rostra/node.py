@@ -246,10 +246,9 @@ class Node:
     def _report(self, now: Instant, reports: Iterable[Event | Effect], outputs: list[Output]) -> None:
         """Pass a link's reports to the core, in order, and its orders to the driver."""
         for report in reports:
-            kind = type(report)
-            if kind is Transmit:
+            if type(report) is Transmit:
                 outputs.append(report)
-            elif kind is not Received:
+            elif type(report) is not Received:
                 if self._rest and isinstance(report, LinkUp | LinkDown | Removed):
                     self._catch_up(now, report, outputs)
                 self._hand_up(now, report, outputs)
