@@ -9,10 +9,10 @@
 reference is `docs/api.md`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # without typing, which takes 10 ms: Ctrl-C meanwhile would print a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     import rostra.errors as errors
     import rostra.sync as sync
     import rostra.testing as testing
@@ -147,8 +147,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Everything is imported when asked for, so that cores can be used with no event loop in sight."""
+    from importlib import import_module
+
     if name not in __all__:
         raise AttributeError(f"module 'rostra' has no attribute {name!r}")
     if name in _ROOMS:

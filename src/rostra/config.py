@@ -407,6 +407,9 @@ class WorldConfig(Struct, frozen=True):
         """Is there a server above this one? The root has none above it, and need not be served itself."""
         return path != ROOT and parent(path) in self.servers
 
+    def above(self, path: Domain) -> tuple[Domain, ...]:
+        return (parent(path),) if self.has_parent(path) else ()
+
     def may_be_below(self, domain: Domain, path: Domain) -> bool:
         """May a server of this path be a child of that domain's? A cluster has any hosts, another domain only
         the servers that the file names."""

@@ -234,6 +234,21 @@ class Node:
         self.links[peer] = self._new_link(peer)
         return True
 
+    def part(self, now: Instant, peer: Domain) -> list[Output]:
+        """A neighbour that is not one any more, by the configuration: a goodbye, and no link to it from now
+        on. For the core it is a link that went down (C-181)."""
+        link = self.links.get(peer)
+        if link is None:
+            return []
+        outputs: list[Output] = []
+        self._report(now, link.step(now, Stopped("removed")), outputs)
+        if peer in self._held:  # none of its replicas takes over either
+            outputs.append(CancelTimer((GRACE, peer)))
+            self._give_up(now, peer, outputs)
+        self._outbox.pop(peer, None)
+        self._forget(peer, outputs)
+        return outputs
+
     @property
     def tick_s(self) -> float:
         """How often the driver hears from our tick timer."""
@@ -388,7 +403,7 @@ class Node:
     def _forget(self, peer: Domain, outputs: list[Output]) -> None:
         """A later link of this child goes on above the sessions of this one: no epoch comes again (C-031)."""
         link = self.links.pop(peer)
-        del self._children[peer]
+        self._children.pop(peer, None)
         self._sessions_spent = max(self._sessions_spent, link.sessions - self._luck_of(peer))
         outputs.append(Forgotten(peer))
 

@@ -3,8 +3,8 @@
     agent             HostCore, OrderAgent, AccessAgent, UniqueAgent, OpenAgent, ForeignAgent, AgreedAgent,
                       CallAgent, LedAgent, ClaimAgent, LocalServer
     cluster's server  ClusterCore, and those of a domain's server
-    domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, CallServer, MovingServer,
-                      OrderRelay, LedServer, ClaimServer, DomainServer
+    domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, SetAdministration, CallServer,
+                      MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
     replica           ElectionCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
@@ -30,6 +30,7 @@ from rostra.protocols.access.judge import Judge
 from rostra.protocols.access.names import NamesServer
 from rostra.protocols.access.server import AccessServer
 from rostra.protocols.access.unique import UniqueAgent
+from rostra.protocols.agreed.administration import SetAdministration
 from rostra.protocols.agreed.agent import AgreedAgent
 from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.call_server import CallServer
@@ -69,6 +70,7 @@ SERVICES: Final = (
         AgreedServer,
         CallAgent,
         CallServer,
+        SetAdministration,
         LedAgent,
         LedServer,
     ),
@@ -240,7 +242,8 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
     )
     scopes = OpenServer(plan.path, plan.scopes), ForeignServer(plan.path, plan.scopes)
     names = NamesServer(plan.path, registry)
-    services = access, names, *scopes, CallServer(plan.path), views, *kinds, server
+    agreed = SetAdministration(plan.path), CallServer(plan.path), views
+    services = access, names, *scopes, *agreed, *kinds, server
     if fifo is None:
         return Stack(*services)
     assert plan.cluster, "only clusters have delegates"

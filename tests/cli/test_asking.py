@@ -165,6 +165,32 @@ def test_a_scope_that_does_not_contain_the_host_is_refused_with_those_that_do(cl
     ]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resolve", "chess", "-s", "euu"),
+        ("join", "chess@euu", "--", "true"),
+        ("watch", "chess@euu"),
+        ("lead", "chess@euu", "--", "true"),
+        ("views", "chess@euu"),
+        ("set", "chess@euu"),
+    ],
+)
+def test_a_scope_that_no_node_has_is_called_so(cluster: Cluster, words: tuple[str, ...]) -> None:
+    answer = cluster.run(*words)
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.splitlines() == [
+        "error: no domain euu is known here, the scope of chess@euu",
+        "  closest: eu",
+    ]
+
+
+def test_one_label_below_a_cluster_may_be_a_host_and_is_not_called_unknown(cluster: Cluster) -> None:
+    assert "eu.h1 is outside us.h7" in cluster.run("resolve", "chess@us.h7").err
+    answer = cluster.run("resolve", "chess@us.h7.x")
+    assert answer.err.startswith("error: no domain us.h7.x is known here")
+
+
 def test_in_a_small_world_the_agent_to_ask_is_named(tmp_path: Path) -> None:
     home = tmp_path / "up-1"
     home.mkdir()

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from support.cluster import rostra, start
 
+from rostra.cli.sim import SHAPES
+from rostra.sim.storm import STORMS
+
 STORIES = Path(__file__).parents[1] / "stories"
 STORY = STORIES / "a05_a_program_dies.story"
 
@@ -53,6 +56,10 @@ def test_a_story_without_a_trace_says_how_to_get_one(tmp_path: Path) -> None:
 def test_another_seed_is_compared_with_nothing() -> None:
     answer = rostra("sim", str(STORY), "--seed", "7")
     assert (answer.code, answer.err) == (0, f"{STORY}: told with seed 7, and compared with nothing\n")
+
+
+def test_the_shapes_of_the_help_are_those_of_the_simulator() -> None:
+    assert SHAPES == STORMS
 
 
 def test_the_help_says_that_a_file_alone_is_enough() -> None:

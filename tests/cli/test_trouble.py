@@ -175,6 +175,33 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+def test_ctrl_c_finds_no_import_outside_of_the_handler_that_makes_it_quiet() -> None:
+    """`rostra.__main__` and the package are imported before `main` can catch anything."""
+    script = "import sys; before = {*sys.modules}; import rostra.__main__; print({*sys.modules} - before)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=WITHIN_S, text=True)
+    assert sorted(eval(done.stdout)) == ["rostra", "rostra.__main__"]
+
+
+def test_the_list_of_commands_imports_no_simulator_and_a_wrong_name_no_command() -> None:
+    script = """
+import sys
+from rostra.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+print(*(name for name in sys.modules if name.startswith(("rostra.sim", "rostra.history", "rostra.cli"))))
+"""
+    imported = {}
+    for word in ("--help", "memebrs"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, word], capture_output=True, timeout=WITHIN_S, text=True
+        )
+        imported[word] = done.stdout.splitlines()[-1].split()
+    assert [each for each in imported["--help"] if each.startswith("rostra.sim")] == []
+    assert set(imported["memebrs"]) == {f"rostra.cli{room}" for room in ("", ".common", ".house", ".output")}
+
+
 # Files
 
 

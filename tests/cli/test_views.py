@@ -54,6 +54,36 @@ def test_a_group_that_is_not_there_says_what_to_do(cluster: Cluster) -> None:
     assert answer.err.startswith("error: there is no agreed group nowhere@eu\n  create it")
 
 
+def test_a_group_of_another_kind_is_called_so_with_the_command_that_shows_it(cluster: Cluster) -> None:
+    with (
+        rostra.sync.connect(cluster.socket("eu.h1"), name="ann") as ann,
+        ann.join("plain-kind", "eu"),
+        ann.join("spoken-kind", "eu", delivery="fifo"),
+        ann.join("led-kind", "eu", membership="led"),
+        ann.join("agreed-kind", "eu", membership="agreed", delivery="fifo"),
+    ):
+        plain, led = cluster.run("views", "plain-kind@eu"), cluster.run("views", "led-kind@eu")
+        agreed = cluster.run("set", "agreed-kind@eu")
+        kinds = {each["name"]: each for each in cluster.run("groups", "-o", "jsonl").jsonl}
+        table = {line.split()[0]: line.split()[4:] for line in cluster.run("groups").lines}
+    assert (plain.code, led.code, agreed.code) == (3, 3, 3)
+    assert plain.err.splitlines() == [
+        "error: plain-kind@eu is not agreed: its kind is relaxed",
+        "  to see it:  rostra members plain-kind@eu",
+    ]
+    assert "its kind is led\n  to see it:  rostra set led-kind@eu" in led.err
+    assert "is not led: its kind is agreed fifo\n  to see it:  rostra views agreed-kind@eu" in agreed.err
+    assert {
+        name: (each["membership"], each["delivery"]) for name, each in kinds.items() if "-kind" in name
+    } == {
+        "plain-kind": ("relaxed", "none"),
+        "spoken-kind": ("relaxed", "fifo"),
+        "led-kind": ("led", "none"),
+        "agreed-kind": ("agreed", "fifo"),
+    }
+    assert (table["plain-kind"], table["agreed-kind"]) == (["relaxed"], ["agreed", "fifo"])
+
+
 def test_groups_are_created_changed_and_deleted(cluster: Cluster) -> None:
     made = cluster.run("group", "create", "made@eu", "--survive", "size > 1", "--set", "tier=gold")
     assert (made.code, made.lines[0]) == (0, "made@eu   view 0   0 members")

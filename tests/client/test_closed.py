@@ -7,13 +7,26 @@ import pytest
 
 import rostra
 from rostra.core.effects import Asked, Ignored, LinkUp, Received, Send
-from rostra.errors import BadInput, NameTaken, NotAllowed
+from rostra.errors import BadInput, NameTaken, NoSuchGroup, NoSuchPermanentGroup, NotAllowed
 from rostra.groups.members import Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.access.requests import CloseGroup, ReopenGroup
+from rostra.protocols.led.messages import (
+    Assert,
+    AttachAsked,
+    LeaderAsked,
+    LeaderTold,
+    ListAsked,
+    ListEntry,
+    ListTold,
+    LocalMember,
+)
+from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.gate import CLOSED, AccessRefused
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.gate import CLOSED, AccessRefused, ClosedList
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import (
     EndpointsJoined,
     Interest,
@@ -23,9 +36,12 @@ from rostra.protocols.relaxed.messages import (
     ResolveRequest,
 )
 from rostra.protocols.relaxed.registry import Registry
-from rostra.protocols.relaxed.requests import Done
+from rostra.protocols.relaxed.requests import Done, Register
 from rostra.stacks import NodePlan, make_stack
 from rostra.testing import World, Worlds
+from tests.cores.test_led_services import ASSERT, CHESS, FR, Agent, Server, letters
+from tests.cores.test_led_services import H1 as H1_FR
+from tests.cores.test_led_services import H2 as H2_FR
 
 VAULT = Group("vault", ROOT)
 H1, H2, FAR = "eu.paris.h1", "eu.paris.h2", "us.boston.h1"
@@ -138,3 +154,91 @@ def test_a_server_believes_no_stranger_who_says_that_it_is_in() -> None:
     ]
     joined = EndpointsJoined(MessageId(h1, 1, 2), vault, (ann,), Cause.JOIN)
     assert not [each for each in heard(h1, joined) if isinstance(each, Send) and each.to == h2]
+
+
+@pytest.mark.spec("C-167", "C-168")
+async def test_a_led_group_that_is_closed_puts_strangers_out_and_lists_none(world: World) -> None:
+    async with (
+        rostra.connect(H1) as ann,
+        rostra.connect(H2) as eve,
+        ann.join("vault", membership="led"),
+        eve.join("vault", membership="led") as early,
+    ):
+        await asyncio.sleep(8.0)
+        assert closing(world, VAULT, H1, "us") == Done()
+        await asyncio.sleep(8.0)
+        with pytest.raises(NotAllowed, match="not for programs of"):
+            async for _ in early:
+                pass
+        assert await endpoints(ann) == [ann.endpoint]
+        assert await endpoints(eve) == []
+        with pytest.raises(NoSuchGroup):
+            await eve.sequence("vault")
+        assert closing(world, Group("acme!vault", ROOT), H1) == Done(), (
+            "a restricted name may have a list, too"
+        )
+
+
+@pytest.mark.spec("C-167")
+async def test_a_permanent_group_that_is_closed_is_for_strangers_not_registered(world: World) -> None:
+    """One answer for both: existence is information."""
+    async with rostra.connect(H1) as ann, rostra.connect(H2) as eve:
+        assert world.sim.administer(ROOT, Register(VAULT)).result == Done()
+        assert closing(world, VAULT, H1) == Done()
+        await world.settled()
+        async with ann.join("vault", permanent=True):
+            answers = []
+            for name in ("vault", "never"):
+                with pytest.raises(NoSuchPermanentGroup) as refused:
+                    await eve.join(name, permanent=True)
+                answers.append(str(refused.value).replace(name, "NAME"))
+            assert answers[0] == answers[1]
+
+
+@pytest.mark.spec("C-167")
+def test_a_registrar_and_a_leader_tell_a_stranger_what_they_tell_of_an_unknown_set() -> None:
+    """A compromised agent asks and reports by itself."""
+    closed = ClosedList(Domain("eu"), 1, (("chess", (H1_FR,)),))
+    server = Server(H1_FR, H2_FR)
+    server.led.registrars[Domain("eu")] = server.led._me
+    server.stack[SERVER].gate.learn(closed)
+    server.carry(H1_FR, H1_FR, FR, ASSERT)
+    assert server.led.registrar.entries
+    for group in (CHESS, Group("never", Domain("eu"))):
+        effects = server.carry(H2_FR, H2_FR, FR, LeaderAsked(group, 7))
+        assert letters(effects) == [(H2_FR, LeaderTold(group, 7, None))]
+    assert letters(server.carry(H2_FR, H2_FR, FR, Assert(CHESS, 9, 9))) == []
+
+    agent = Agent()
+    agent.local.gate.learn(closed)
+    agent.lead()
+    assert agent.led.trees[CHESS].leads
+    for group in (CHESS, Group("never", Domain("eu"))):
+        told = letters(agent.receive(H2_FR, ListAsked(group, 7)))
+        assert told == [(H2_FR, ListTold(group, 7, leading=False))]
+    out: list[Any] = []
+    listed = ListEntry(H2_FR, 1, 1, (LocalMember("eve#1"),))
+    believed = with_proofs(0.0, agent.local.gate, H1_FR, AttachAsked(CHESS, 1, (listed,)), out)
+    assert believed.entries[0].members == ()
+    assert out == [AccessRefused(Endpoint(f"{H2_FR}/eve#1"), CHESS, CLOSED, H1_FR)]
+
+
+@pytest.mark.spec("C-167")
+async def test_an_agreed_group_that_is_closed_is_not_there_for_strangers(world: World) -> None:
+    async with rostra.connect(H1) as ann, rostra.connect(H2) as eve:
+        assert closing(world, VAULT, H1) == Done()
+        await asyncio.sleep(8.0)
+        async with ann.join("vault", membership="agreed"):
+            with pytest.raises(NotAllowed):
+                await eve.join("vault", membership="agreed")
+            answers = []
+            for name in ("vault", "never"):
+                with pytest.raises(NoSuchGroup) as refused:
+                    await eve.join(name, membership="agreed", create=False)
+                answers.append(str(refused.value).replace(name, "NAME"))
+            assert answers[0] == answers[1]
+            # An agent that does not ask its gate: the servers do.
+            agent = world.sim.processes[Domain(H2)].node.stack[AGENT]
+            agent.gate.closed.clear()
+            with pytest.raises(NoSuchGroup):
+                await eve.join("vault", membership="agreed")

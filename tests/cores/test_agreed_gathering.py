@@ -6,6 +6,9 @@ from random import Random
 import pytest
 from support.setnet import SetNet, join
 
+from rostra.core.effects import LinkDown
+from rostra.groups.members import Because
+from rostra.names import Domain
 from rostra.protocols.agreed.messages import SetEvidence
 from rostra.protocols.agreed.state import Holding
 
@@ -65,3 +68,30 @@ def test_changes_of_others_do_not_put_off_a_removal() -> None:
     net.ask("b", join("ann"))
     net.flow()
     assert net.waits["a"] <= 0.5
+
+
+def lose(net: SetNet, name: str, lost: str) -> None:
+    net.step(name, LinkDown(Domain(lost), Because(Domain(name), Domain(lost), "silent")))
+
+
+@pytest.mark.spec("V-084", "V-091")
+def test_who_follows_the_winner_of_an_election_is_not_taken_for_the_winner() -> None:
+    """a took no part in the round that failed, and follows b, which won; asked late by c, it must not say
+    that it had acknowledged: c would wait for a, and give it up. By `explore set`, servers=4 gathers=1."""
+    net = SetNet("abcd", gather_s=0.5)
+    net.ask("d", join("ann"))
+    net.deliver("d", "b")
+    net.deliver("d", "c")
+    net.gone.add("d")
+    lose(net, "b", "d")
+    net.deliver("b", "a")
+    net.deliver("b", "a")
+    lose(net, "a", "d")
+    for sender, to in ("ab", "bc", "cb", "ba", "ca", "ab", "ac"):
+        net.deliver(sender, to)
+    lock = net.cores["c"].state.lock
+    assert lock is not None and lock[1].coordinator.server == "b"
+    lose(net, "c", "d")
+    net.settle()
+    assert parts(net) == ["abc", "abcd"] and {pair[1] for pair in net.isolations()} == {"d"}
+    assert [join("ann") in net.commits(name) for name in "abc"] == [True] * 3

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.msgpack import encode
 from support.setnet import CHESS, GOES, SET
 
 from rostra.groups.kinds import GroupKind, MembershipKind
@@ -25,15 +26,20 @@ from rostra.protocols.agreed.changes import (
     SetView,
     priority_of,
 )
+from rostra.protocols.agreed.config import CREATED_MAX, EMPTIED_MAX
 from rostra.protocols.agreed.groups import (
+    AGREED,
     REQUESTS_KEPT,
     VIEWS_KEPT,
+    AgreedGroup,
     AgreedView,
     GroupTable,
     Outcome,
     together,
     united,
 )
+from rostra.protocols.agreed.orders import AnyOrder, CreateGroup, SetAttributes, decide
+from rostra.protocols.agreed.sheets import GroupSheet
 
 FR, DE = ServerId(Domain("eu.fr"), 1), ServerId(Domain("eu.de"), 1)
 EU = ServerId(Domain("eu"), 1)
@@ -268,3 +274,39 @@ def test_any_two_successive_views_keep_the_rules(script: list[tuple[GroupVerb, l
         gids = [each.gid for each in after.members]
         assert gids == sorted(gids) and len(set(gids)) == len(gids)
     assert len({view.id for view in views}) == len(views)
+
+
+# Groups without members
+
+
+def emptied(name: str) -> tuple[Group, AgreedGroup]:
+    return Group(name, Domain("eu")), AgreedGroup((AgreedView(),))
+
+
+@pytest.mark.spec("V-040")
+def test_a_created_group_is_not_forgotten_with_those_that_are_empty() -> None:
+    sheets = {"made": GroupSheet((("a", "b"),)), "over": GroupSheet((), "it was deleted")}
+    groups = dict([emptied(f"g{number}") for number in range(EMPTIED_MAX + 1)])
+    for name, sheet in sheets.items():
+        groups[Group(name, Domain("eu"))] = AgreedGroup((AgreedView(attributes=encode(sheet)),))
+    after = GroupTable(groups)._forgetting()
+    assert [group.name for group in after.groups] == ["made"]
+
+
+@pytest.mark.spec("V-040")
+def test_as_many_groups_are_created_as_a_set_can_keep_and_no_more() -> None:
+    sheet = encode(GroupSheet((("a", "b"),)))
+    groups = {
+        Group(f"g{number}", Domain("eu")): AgreedGroup((AgreedView(attributes=sheet),))
+        for number in range(CREATED_MAX)
+    }
+    caller, pid = Endpoint("eu.fr.h1/ann#1"), Pid(ServerId(Domain("eu.fr"), 1), 7)
+    late, known = Group("late", Domain("eu")), Group("g7", Domain("eu"))
+
+    def asked(group: Group, order: AnyOrder) -> str:
+        return decide(order, caller, group, groups, AgreedView(), pid)[0]
+
+    assert asked(late, CreateGroup(AGREED)) == "TooLarge"
+    assert asked(known, SetAttributes((("c", "d"),))) == "", "it is one of them"
+    groups[known] = AgreedGroup((AgreedView(attributes=encode(GroupSheet((), "it was deleted"))),))
+    assert asked(late, CreateGroup(AGREED)) == ""

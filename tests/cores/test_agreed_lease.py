@@ -2,7 +2,7 @@
 
 import pytest
 
-from rostra.core.effects import Event, LinkDown, LinkUp, Received, Send
+from rostra.core.effects import Event, LinkDown, LinkUp, Received, Send, TimerFired
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
@@ -12,7 +12,7 @@ from rostra.protocols.agreed.branch import LeaseAsked, LeaseGiven, MemberAnswer,
 from rostra.protocols.agreed.changes import MemberId, Pid, ServerId
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
-from rostra.protocols.agreed.lease import NEVER, BranchLease
+from rostra.protocols.agreed.lease import ALARM, NEVER, BranchLease
 from rostra.protocols.agreed.promises import GivenLeases
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.stays import HostGroup, HostMember, StayInside
@@ -20,6 +20,7 @@ from rostra.protocols.fifo.events import Deliver
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.registry import Registry
+from rostra.sim.explore.lease import LeaseAct, LeaseBounds, LeaseModel
 from rostra.stacks import NodePlan, make_stack
 
 PARIS = Domain("paris")
@@ -92,3 +93,24 @@ def test_a_host_that_is_back_does_not_live_by_a_view_told_before_the_core_set_kn
     (question,) = [each.message.question for each in agent.asked.values()]
     assert given(2.5, Received(PARIS, MemberAnswer(group, question))) == []
     assert given(3.0, Received(PARIS, told)) == [MemberView]
+
+
+@pytest.mark.spec("V-099")
+def test_what_a_server_in_doubt_lends_ends_before_its_doubt_does() -> None:
+    """A server in doubt lends for its other groups. A host that has such a lease, and then hears that this
+    group is back, by a confirmation that was late, lives no longer than the server. By `explore lease`."""
+    model = LeaseModel(LeaseBounds(ticks=3, stops=0))
+    a, b, host = range(3)
+    world = model.initial()
+    for act in (
+        *(LeaseAct("tick"), LeaseAct("deliver", b, a), LeaseAct("deliver", a, b), LeaseAct("reset", b, a)),
+        LeaseAct("tick"),
+    ):
+        world = model.apply(world, act)
+    world, _ = model._happens(world._replace(now=2.5), host, TimerFired(ALARM))
+    world = model.apply(world, LeaseAct("deliver", host, a))  # which asks for a lease, and gets one until 3.5
+    world = model.apply(world, LeaseAct("deliver", b, a))  # and our own is confirmed until 3
+    world = model.apply(world._replace(now=2), LeaseAct("tick"))
+    while (act := LeaseAct("deliver", a, host)) in model.actions(world):
+        world = model.apply(world, act)
+        assert model.violations(world) == []

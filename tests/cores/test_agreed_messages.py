@@ -19,6 +19,7 @@ from rostra.protocols.agreed.changes import (
     ServerLeft,
     ServersFailed,
     SetPart,
+    SetSplit,
     SetView,
     priority_of,
 )
@@ -63,6 +64,7 @@ PROPOSALS = st.builds(
         st.just(join("ann")),
         st.builds(ServersFailed, SOME),
         st.builds(ServerLeft, IDS),
+        st.builds(SetSplit, SOME, SOME, st.just(("n", "s")), st.just(Pid(server("a"), 7))),
         st.builds(PartsMerged, st.tuples(PARTS, PARTS)),
     ),
     st.just(priority_of(join("ann"), founding_view("abc"), Pid(server("c"), 0))),

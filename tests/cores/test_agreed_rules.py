@@ -321,3 +321,18 @@ def test_no_text_does_worse_than_being_refused(text: str) -> None:
 def test_a_cut_can_be_rehearsed() -> None:
     told = rehearse(Majority(), FIVE, [some("ab"), some("cde")])
     assert [(side, each.lives) for side, each in told] == [(some("ab"), False), (some("cde"), True)]
+
+
+def test_who_was_out_of_a_living_view_is_marked_until_it_is_out_again() -> None:
+    """And a merge forgets it no more than anything else."""
+    ann, bob, cem = members("abc")
+    first = LivingState(0, ()).followed(1, (ann, bob), ())
+    assert first.returned == ()
+    joined = first.followed(2, (ann, bob, cem), [cem.id])
+    without = joined.followed(3, (ann, bob), ())
+    assert joined.returned == without.returned == ()
+
+    back = united_state((joined, without)).followed(4, (ann, bob, cem), ())
+    assert back.returned == ((cem.id, 4),)
+    assert united_state((joined, back)).followed(5, (ann, cem), ()).returned == ((cem.id, 4),)
+    assert back.followed(5, (ann, bob), ()).followed(6, (ann, cem), ()).returned == ((cem.id, 6),)

@@ -66,6 +66,19 @@ def test_all_acknowledge_then_all_commit_and_who_was_asked_coordinates() -> None
     }
 
 
+@pytest.mark.spec("V-071")
+def test_nothing_is_committed_while_one_has_neither_acknowledged_nor_is_isolated() -> None:
+    net = SetNet("abcd")
+    net.frozen.add("d")
+    net.ask("b", join("ann"))
+    net.flow()
+    assert net.count()["Ack"] == 2 and net.count()["Commit"] == 0
+    assert not any(net.commits(name) for name in "abc")
+    net.frozen.clear()
+    net.flow()
+    assert [net.commits(name) for name in "abcd"] == [[join("ann")]] * 4
+
+
 @pytest.mark.spec("V-070")
 @pytest.mark.parametrize("count", [2, 3, 5, 9])
 def test_a_change_costs_what_the_paper_says(count: int) -> None:
@@ -246,6 +259,25 @@ def test_another_successor_of_our_base_ends_the_conversation() -> None:
     record = CommitRecord(other, Round(other.pid, 0, server("c")), ())
     net.step("a", Received(Domain("c"), Commit(SET, 1, 1, (), record)))
     assert ("a", "c") in net.isolations() and net.commits("a") == [join("ann")]
+
+
+@pytest.mark.spec("V-078", "V-121")
+@pytest.mark.parametrize("cut", ["", "a"])
+def test_a_commit_that_went_on_without_us_is_not_applied_and_parts_us_from_who_sent_it(cut: str) -> None:
+    """It follows our base; but we did not acknowledge it, or it says that it does without us."""
+    net = SetNet("abc")
+    net.frozen.add("c")
+    if cut:
+        net.ask("b", join("ann"))
+        net.deliver("b", "a")
+        proposal = net.cores["b"].state.phase.proposal  # type: ignore[union-attr]
+    else:
+        pid = Pid(server("b"), 7)
+        priority = priority_of(join("ann"), founding_view("abc"), pid)
+        proposal = Proposal(pid, 1, founding_view("abc").pid, join("ann"), priority)
+    record = CommitRecord(proposal, Round(proposal.pid, 0, server("b")), servers(cut))
+    net.step("a", Received(Domain("b"), Commit(SET, 1, 1, (), record)))
+    assert ("a", "b") in net.isolations() and net.commits("a") == []
 
 
 @pytest.mark.spec("V-079")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.core.effects import (
     Answer,
@@ -15,6 +16,7 @@ from rostra.core.effects import (
     Received,
     Send,
     SetTimer,
+    Tell,
     TimerFired,
 )
 from rostra.core.records import Records
@@ -48,6 +50,9 @@ from rostra.protocols.led.messages import (
     LocalMember,
     RegistrarsAsked,
     RegistrarsTold,
+    SequenceData,
+    SequenceTaken,
+    SpreadLetter,
     decode_letter,
     encode_letter,
 )
@@ -63,6 +68,7 @@ from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Denied, Done, Open, Opened, Resolve
+from rostra.protocols.relaxed.routing import OUTSIDE
 
 H1, H2, FR, EU, DE, US = (Domain(path) for path in ("eu.fr.h1", "eu.fr.h2", "eu.fr", "eu", "eu.de", "us"))
 H3 = Domain("eu.fr.h3")
@@ -166,6 +172,51 @@ def test_a_server_that_is_not_the_registrar_says_so_and_one_out_of_scope_says_no
     assert server.carry(H1, H1, FR, local) == [Ignored("Assert", "out of scope")]
 
 
+FRAME = encode_letter(SequenceData(CHESS, 1, "ann#1", 1, (), 1, b"e4"))
+
+
+@pytest.mark.spec("S-081", "S-082")
+def test_a_frame_for_several_hosts_is_split_where_the_ways_part() -> None:
+    """One on each link, whatever is behind it."""
+    d1, d2 = Domain("eu.de.h1"), Domain("eu.de.h2")
+    places = ((H2, ("bob#2",)), (H3, ("eve#9",)), (d1, ()), (d2, ("dan#4",)))
+    server = Server(H1, H2, EU, DE)
+    assert server.step(Received(H1, SpreadLetter(H1, places, FRAME))) == [
+        Send(DE, SpreadLetter(H1, places[2:], FRAME)),
+        Send(H2, SpreadLetter(H1, places[:1], FRAME)),
+        Ignored("SpreadLetter", "next hop is down"),
+    ]
+    whole = SpreadLetter(d1, places[:1], FRAME)
+    assert server.step(Received(DE, whole)) == [Send(H2, whole)]
+    # From another's side; and back, or past the link that two sites share.
+    assert server.step(Received(H1, SpreadLetter(H2, places, FRAME))) == [Ignored("SpreadLetter", OUTSIDE)]
+    assert server.step(Received(DE, SpreadLetter(d1, places[3:], FRAME))) == [
+        Ignored("SpreadLetter", "off the unique path")
+    ]
+
+
+@pytest.mark.spec("S-082")
+def test_an_agent_takes_of_a_frame_what_is_for_its_host() -> None:
+    agent = Agent()
+    name = agent.ann.partition("/")[2]
+
+    def heard(source: Domain, host: Domain, body: bytes) -> list[Effect]:
+        return agent.step(Received(FR, SpreadLetter(source, ((host, (name,)),), body)))
+
+    taken = heard(H2, H1, FRAME)
+    told = [each.notice for each in taken if isinstance(each, Tell)]
+    assert [type(each).__name__ for each in told] == ["SequenceMessage"]
+    assert letters(taken) == [(H2, SequenceTaken(CHESS, 1, 1, (name,)))]
+    not_ours = [Ignored("SpreadLetter", "not for us")]
+    for source, host, body in (
+        (H2, H3, FRAME),
+        (H1, H1, FRAME),
+        (H2, H1, encode_letter(ASSERT)),
+        (H2, H1, b"x"),
+    ):
+        assert heard(source, host, body) == not_ours
+
+
 class Agent:
     """The agent of h1, with its services; the server answers claims, and is its registrar's way."""
 
@@ -211,7 +262,13 @@ def carried(effects: list[Effect]) -> list[Send]:
 
 
 def letters(effects: list[Effect]) -> list[tuple[Domain, Any]]:
-    return [(each.message.to, decode_letter(each.message.body)) for each in carried(effects)]
+    """By whom they are for; a frame for several hosts is one for each."""
+    found = [(each.message.to, decode_letter(each.message.body)) for each in carried(effects)]
+    for frame in [each.message for each in sent(effects) if isinstance(each.message, SpreadLetter)]:
+        data = decode_letter(frame.body)
+        assert isinstance(data, SequenceData)
+        found += [(host, replace(data, to=names)) for host, names in frame.to]
+    return found
 
 
 @pytest.mark.spec("S-023", "S-031")

@@ -146,6 +146,20 @@ def test_a_foreign_scope_is_refused(request_: Any) -> None:
     assert denied.fix == "use a scope that contains it: eu.fr.c1.h1, eu.fr.c1, eu.fr, eu, world"
 
 
+@pytest.mark.parametrize(
+    ("scope", "meant"),
+    [
+        ("eu.fr.c11", "perhaps eu.fr.c1 was meant; "),
+        ("wrld", "perhaps world was meant; "),
+        ("us.ny", ""),
+    ],
+)
+def test_a_misspelt_scope_is_corrected(scope: str, meant: str) -> None:
+    agent, me = some_agent()
+    denied = refusal(agent, me, Watch(Group("chess", Domain(scope))))
+    assert denied.fix == f"{meant}use a scope that contains it: eu.fr.c1.h1, eu.fr.c1, eu.fr, eu, world"
+
+
 @pytest.mark.spec("C-053", "C-043", "C-012", "C-014")
 def test_only_registered_groups_are_permanent() -> None:
     agent, me = some_agent()

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec import json
 
 from rostra.core.effects import Event, Received, Send
 from rostra.errors import BadInput, NoSuchGroup
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group, Tree, parent
+from rostra.node import Node
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.changes import ServersFailed
 from rostra.protocols.agreed.config import AgreedConfig
@@ -16,7 +18,8 @@ from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Denied, Done
+from rostra.protocols.relaxed.messages import Inquiry, InquiryReply
+from rostra.protocols.relaxed.requests import Denied, Done, Recall, Recalled
 from rostra.sim.network import LinkModel
 from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import clusters
@@ -227,3 +230,44 @@ def test_a_search_climbs_to_its_limit_and_no_farther(
     assert Domain("eu.fr") in heard
     assert (Domain("eu") in heard) is climbs, "a server of the scope's set answers"
     assert not heard & {"us", "us.ny"}
+
+
+@pytest.mark.spec("V-006")
+def test_what_a_remote_member_is_in_is_answered_by_its_own_agent_and_needs_no_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request goes up from the asking agent to the agent that manages the member, and the answer back the
+    same way; what changes at that agent alone is in the next answer."""
+    world = World(7, domains={"eu.fr": 1, "eu.de": 1}, timers=LAN)
+    world.run(4.0)
+    group = Group("chess", EU)
+    ann, bob = joined(world, group, "eu.fr.h1", "eu.de.h1")
+    way: list[tuple[str, Domain]] = []
+    perform = Node._perform
+
+    def noted(self: Node, effects: Any, outputs: Any) -> None:
+        effects = list(effects)
+        way.extend((self.path, each.to) for each in effects if isinstance(each, Send) and _asks(each.message))
+        perform(self, effects, outputs)
+
+    monkeypatch.setattr(Node, "_perform", noted)
+    number = ann.agreed[group].view.number
+
+    def asked() -> list[str]:
+        call = ann.ask(Recall(bob.address, Domain("eu.de.h1")))
+        world.run(1.0)
+        assert isinstance(call.result, Recalled), call.result
+        present = json.decode(call.result.document)["present"]
+        return [each for endpoint in present for each in endpoint["groups"]]
+
+    assert asked() == ["chess@eu"]
+    up = [("eu.fr.h1", "eu.fr"), ("eu.fr", "eu.de"), ("eu.de", "eu.de.h1")]
+    assert way[:3] == up, "not from a server's memory"
+    bob.join(Group("news", EU))
+    world.run(1.0)
+    assert sorted(asked()) == ["chess@eu", "news@eu"]
+    assert ann.agreed[group].view.number == number
+
+
+def _asks(message: object) -> bool:
+    return type(message) in (Inquiry, InquiryReply)

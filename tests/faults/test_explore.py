@@ -16,6 +16,7 @@ from rostra.sim.explore import MODELS, model_named
 from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import FIXED, Election, ElectionBounds
 from rostra.sim.explore.hub import HubBounds, HubModel
+from rostra.sim.explore.lease import LeaseBounds, LeaseModel
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import SearchBounds, image, renamed, restore
@@ -194,6 +195,13 @@ def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: Living
     assert found.exhausted and found.violations == ()
 
 
+@pytest.mark.spec("V-099")
+@pytest.mark.parametrize("bounds", [LeaseBounds(ticks=2, stops=0), LeaseBounds(ticks=2, resets=0)])
+def test_no_order_of_stops_and_cuts_lets_a_host_live_that_others_went_on_without(bounds: LeaseBounds) -> None:
+    found = explore(LeaseModel(bounds))
+    assert found.exhausted and not found.violations
+
+
 @pytest.mark.spec("S-035", "S-041", "S-066", "S-067", "S-068", "S-070", "S-071")
 @pytest.mark.parametrize(
     "bounds",
@@ -254,6 +262,18 @@ def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBo
         ),
         ("living", "block-late", "members=3 cuts=1 heals=0 tears=0", "two sides live"),
         ("living", "merge-resets", "members=3 cuts=2 heals=1 tears=0", "two sides live"),
+        *[
+            ("lease", plant, f"{bounds} stops=0", "eu.a.h lives, and eu.b with fence 4 without it")
+            for plant, bounds in (
+                ("block-late", "ticks=2"),
+                ("host-at-ease", "ticks=2"),
+                ("lend-too-much", "ticks=2"),
+                ("break-promises", "ticks=1"),
+                ("from-the-answer", "ticks=2"),
+                ("hasty-detector", "ticks=2 resets=0"),
+            )
+        ],
+        ("lease", "late-alarm", "ticks=2", "eu.a.h lives, and eu.b with fence 4 without it"),
         ("living", "last-view-only", "members=5 cuts=1 heals=1 tears=1", "two sides live"),
         (
             "hub",

@@ -21,7 +21,7 @@ def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, VIEWS)
 
 
-@pytest.mark.parametrize("seed", [*seeds(20), 29, 255, 257])
+@pytest.mark.parametrize("seed", [*seeds(20), 29, 255, 257, 720012])
 def test_groups_move_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, MOVES)
 

@@ -40,7 +40,10 @@ from support.segments import SCHEMA
 from rostra.errors import BadInput
 from rostra.history.audits import PROMISES, Evidence, coverage, findings, lines_around, offences, verdicts
 from rostra.history.audits import kept as facts
+from rostra.history.audits.findings import FINDINGS
+from rostra.history.audits.lies_fast_path import ROWS_PER_PART, lasting
 from rostra.history.audits.replay import replay_command
+from rostra.history.audits.truth import LIES
 from rostra.history.runs import Key
 from rostra.journal.entries import OBSERVERS_MAX
 from rostra.journal.schema import segment_name
@@ -597,6 +600,36 @@ def test_what_is_kept_has_the_same_rows_and_nothing_behind_it_if_they_are_few(fe
     assert sorted(kept.collect()) == sorted(made.collect()) and kept.schema == made.schema
     assert kept.is_cached == (few < 3)
     kept.unpersist()
+
+
+def test_lies_are_found_in_arrow_as_by_a_plan_of_spark(judged):
+    """Of all worlds, as if all were simulated: then none is left out."""
+    evidence = judged.evidence
+    moments = evidence.disturbances.select("world", F.col("since").alias("at"))
+    facts = (evidence.informed, moments, evidence.times.select("world"), evidence.times)
+    found = lasting(evidence.stays, evidence._home, *facts, 3 * ROWS_PER_PART)
+    rows = sorted(map(str, found.select(LIES.names).collect()))
+    assert rows == sorted(map(str, evidence.lies.select(LIES.names).collect())) and len(rows) > 1000
+
+
+def test_an_audit_that_rests_on_rows_of_which_there_are_none_asks_nothing_of_spark(spark):
+    journal = Journal("idle")
+    journal.start("eu.p.h1", 0)
+    journal.write("eu.p.h1", "closing", 30)
+    with Evidence(frame(spark, journal.rows)) as evidence:
+        assert evidence.kinds == {"started", "closing"} and evidence.doubts.count() == 0
+        spark.sparkContext.setJobGroup("idle", "none is wanted")
+        for promise in (
+            "same-view",
+            "total-order",
+            "all-or-none",
+            "one-leader",
+            "exact-list",
+            "fifo-gap-free",
+        ):
+            assert PROMISES[promise].judge(evidence).schema == FINDINGS
+        spark.sparkContext.setJobGroup("other", "as before")
+        assert not spark.sparkContext.statusTracker().getJobIdsForGroup("idle")
 
 
 def test_what_broke_a_promise_can_be_run_again(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.by_hand import served
+from support.by_hand import served, unkept
 from support.clean import clean_worlds
 from support.court import Court
 from support.parity import STORM_BOUND_S, bounds_of
@@ -27,6 +27,7 @@ BY_HAND = {
     "a-server-that-ceased-to-write": served("a-server-that-ceased-to-write"),
     "a-link-whose-return-is-lost": served("a-link-whose-return-is-lost", blinked=True),
     "a-cut-that-both-ends-lost": served("a-cut-that-both-ends-lost", cut=True),
+    "a-life-of-which-no-file-is-here": unkept("a-life-of-which-no-file-is-here"),
 }
 
 CRASHED = "a-server-that-came-back-and-a-merge-that-did-not"
@@ -60,7 +61,7 @@ def test_no_promise_is_called_broken_where_nothing_is(promise: str, court: Court
         assert (found[whole].answer, found[whole].share) == ("yes", 1.0), found[whole]
 
 
-@pytest.mark.parametrize("promise", ["stable-truth", "both-sides-told", "watch-complete"])
+@pytest.mark.parametrize("promise", ["stable-truth", "both-sides-told", "watch-complete", "why"])
 @pytest.mark.parametrize("world", BY_HAND)
 def test_rows_that_cease_say_nothing_of_what_came_after_them(world: str, promise: str, court: Court) -> None:
     verdict = court.verdicts(promise)[world]

@@ -24,11 +24,14 @@ STORM_BOUND_S = 150.0
 SETS = Group("sets", Domain("eu"))
 STORMS = (1, 2)
 
+LOST = "led-cut-that-servers-lost"
+
+Rows = list[Row]
+
 pytestmark = pytest.mark.long
 
 
-def led(journal: Path) -> World:
-    """Four members on three hosts; the leader's host crashes, another member leaves, a new one comes."""
+def _together(journal: Path) -> World:
     world = World(
         3,
         tree=clusters({"eu.fr": 2, "eu.de": 2}),
@@ -37,19 +40,31 @@ def led(journal: Path) -> World:
         journal=SimJournal(journal),
     )
     world.run(4.0)
-    programs = [world.program(host) for host in world.tree.hosts]
-    for program in programs:
-        program.join_led(SETS)
+    for host in world.tree.hosts:
+        world.program(host).join_led(SETS)
         world.run(2.0)
+    return world
+
+
+def led(journal: Path) -> World:
+    """Four members on three hosts; the leader's host crashes, another member leaves, a new one comes."""
+    world = _together(journal)
+    *_, last = world.programs
     world.crash("eu.de.h1")
     world.run(40.0)
-    programs[-1].leave_led(SETS)
+    last.leave_led(SETS)
     world.run(1.0)
     world.program("eu.de.h2", "late").join_led(SETS)
     return world.run(2 * BOUND_S)
 
 
-Rows = list[Row]
+def cut(journal: Path) -> Rows:
+    """The set is cut in two, and each part finds a leader. Of the servers, no row since then is kept."""
+    world = _together(journal)
+    was = world.now
+    world.cut("eu.fr | eu").run(40.0 + 2 * BOUND_S).close()
+    rows = [row for row in rows_of(journal, LOST) if row["role"] != "sim"]
+    return [row for row in rows if row["role"] != "server" or row["virtual_s"] < was]
 
 
 def of(rows: Rows, what: str, **values: Any) -> Rows:
@@ -107,6 +122,7 @@ class Brought:
             storm.world.run(STORM_BOUND_S)
             storm.world.close()
             rows += rows_of(directory / f"storm-{seed}", f"led-storm-{seed}")
+        rows += cut(directory / "cut")
         self.table = pa.Table.from_pylist(rows, SCHEMA)
 
 
@@ -134,3 +150,13 @@ def test_storms_that_its_own_checkers_pass_are_never_called_broken(promise: str,
     for seed in STORMS:
         found = court.verdicts(promise, STORM_BOUND_S)[f"led-storm-{seed}"]
         assert found["answer"] != "no", found
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_what_servers_did_not_keep_is_held_against_no_agent_of_a_set(
+    promise: str, answers: dict[str, dict[str, Any]]
+) -> None:
+    found = answers[promise][LOST]
+    assert found["answer"] != "no" and found["doubts"] > 0, found
+    if promise != "exact-list":
+        assert found["why"].startswith("rows that are missing could explain it"), found

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from rostra.errors import NotInstalled
-from rostra.history import progress, session
+from rostra.errors import NotInstalled, Unreachable
+from rostra.history import progress, session, warm
 from rostra.history.schemas import EVENTS, TABLES
 from rostra.journal.schema import COLUMNS
 
@@ -175,3 +175,12 @@ def test_the_schema_of_events_is_the_journals() -> None:
 def test_every_table_can_be_made(spark: SparkSession) -> None:
     for schema in TABLES.values():
         assert spark.createDataFrame([], schema).schema == schema
+
+
+def test_a_keeper_that_is_not_ready_in_time_is_ended_and_the_error_says_for_how_long_it_was_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROSTRA_HISTORY_HOME", str(tmp_path))
+    with pytest.raises(Unreachable) as late:
+        warm.start(within_s=0.05)
+    assert late.value.fix.splitlines() == ["it was not ready within 0.05 s; on a busy machine, ask again"]

@@ -152,6 +152,33 @@ async def test_a_leader_that_stood_still_gives_way_and_nobody_notices(lab: Lab) 
         assert [each.told for each in talkers] == [[], [], []]
 
 
+@pytest.mark.spec("V-012")
+async def test_agents_attach_to_the_next_replica_and_no_member_of_an_agreed_group_is_lost(lab: Lab) -> None:
+    async with (
+        lab.program("eu.h1", "ann") as ann,
+        ann.join("attached", "eu", membership="agreed") as group,
+        lab.program("eu.h2", "bob") as bob,
+        bob.join("attached", "eu", membership="agreed") as bobs,
+    ):
+        await until(lambda: group.view is not None and len(group.view.members) == 2, "both are in")
+        before, leader = group.view, await lab.leader("eu")
+        leader.kill()
+        await another_leads(lab, leader)
+        async with (
+            lab.program("eu.h2", "eve") as eve,
+            eve.join("attached", "eu", membership="agreed") as eves,
+        ):
+            await until(
+                lambda: eves.view is not None and len(eves.view.members) == 3, "a third one is let in"
+            )
+            assert before is not None and eves.view is not None
+            assert eves.view.number == before.number + 1, "and nothing else happened"
+            assert eves.view.members[:2] == before.members
+            await until(lambda: bobs.view is not None and len(bobs.view.members) == 3, "bob knows it")
+        leader.start()
+        await lab.leader("eu")
+
+
 @pytest.mark.spec("C-160", "X-104")
 async def test_a_leader_that_is_cut_off_from_everybody_gives_way(lab: Lab, cables: None) -> None:
     async with conversation(lab, "cut") as talkers:

@@ -8,9 +8,11 @@ from support.setnet import CHESS
 from support.weather import Weather, joins
 
 from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.protocols.agreed import rules
 from rostra.protocols.agreed.changes import CommitRecord, GroupChange, GroupVerb, Pid, Proposal
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.groups import AgreedGroup
+from rostra.sim.explore.living import _newcomers_count
 
 MAJORITY = GroupKind(MembershipKind.AGREED, survive="majority")
 
@@ -144,16 +146,23 @@ class CountsAbsent(SetCore):
         super()._apply(replace(record, absent=()))
 
 
+def breaks(seed: int, kind: type[SetCore] = SetCore) -> bool:
+    try:
+        weather = LivingWeather(seed, kind)
+        for _ in range(3):
+            weather.blow(200)
+            weather.quiet()
+    except AssertionError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("kind", [ForgetsTried, CountsAbsent])
 def test_storms_find_sides_that_live_and_must_not(kind: type[SetCore]) -> None:
-    def breaks(seed: int) -> bool:
-        try:
-            weather = LivingWeather(seed, kind)
-            for _ in range(3):
-                weather.blow(200)
-                weather.quiet()
-        except AssertionError:
-            return True
-        return False
+    assert any(breaks(seed, kind) for seed in range(100))
 
+
+def test_storms_find_newcomers_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H1."""
+    monkeypatch.setattr(rules, "verdict", _newcomers_count)
     assert any(map(breaks, range(100)))

@@ -115,6 +115,25 @@ def test_a_new_neighbour_is_met_and_an_address_is_taken_over() -> None:
     assert process.world.servers[Domain("us")] == TcpAddress("10.0.0.2", 7700)
 
 
+@pytest.mark.spec("C-181")
+def test_a_neighbour_that_is_gone_from_the_file_is_none_any_more() -> None:
+    async def both() -> tuple[Reloaded, list[str], bool]:
+        with_us = TEXT.replace("10.0.0.1:7700", "127.0.0.1:0").replace(
+            "[agents]", 'us = "127.0.0.1:9"\n[agents]'
+        )
+        old, new = parse_world(with_us), parse_world(TEXT.replace("10.0.0.1:7700", "127.0.0.1:0"))
+        world = running(Settings(world=old, domains=(Domain("eu"),)), EventLog(quiet=True))
+        async with world as process:
+            hosted = process.hosted_nodes[Domain("eu")]
+            assert list(hosted.node.links) == ["us"] and process.accepts(hosted, Domain("us"))
+            taken = reload(process, world.listeners, new)
+            left = list(hosted.node.links), process.accepts(hosted, Domain("us"))
+            await process.shut_down("test over")
+        return taken, *left
+
+    assert asyncio.run(both()) == (Reloaded(("[servers] us: no longer there",), ()), [], False)
+
+
 @pytest.mark.spec("C-020")
 def test_the_root_is_a_neighbour_only_where_somebody_serves_it() -> None:
     """It carries no traffic and may be absent; then nobody waits for it, counts it or shows it as missing."""

@@ -212,25 +212,57 @@ def behind_a_server(world: str, *, lose: bool) -> Rows:
     return [row for row in journal.rows if (row["writer"], row["epoch"], row["seq"]) not in lost]
 
 
-def served(world: str, *, blinked: bool = False, cut: bool = False, crashed: bool = False) -> Rows:
-    """Two hosts of two clusters that see each other; the server of one ceases to write, though it works on.
-    With `blinked`, it wrote before that its link to the other server was down, for a moment. With `cut`, the
-    other one ceases to write, too, and neither wrote that they lost each other and met again. With `crashed`,
-    it is back within seconds, and the two hosts never see each other again."""
+SERVERS, HOSTS = ("eu", "us"), ("eu.h1", "us.h1")
+MEMBER = {"member": "eu.h1/m#1", "group": "g@world", "life": 1, "stamp": 1}
+
+
+def _two_clusters(world: str) -> Journal:
+    """Two hosts of two clusters that see each other, and a member on one of them."""
     journal = Journal(world)
-    servers, hosts = ("eu", "us"), ("eu.h1", "us.h1")
-    for writer in (*servers, *hosts):
+    for writer in (*SERVERS, *HOSTS):
         journal.start(writer, 0)
-    for server, host, other in zip(servers, hosts, reversed(servers), strict=True):
+    for server, host, other in zip(SERVERS, HOSTS, reversed(SERVERS), strict=True):
         journal.write(server, "link-up", 1, peer=other, life=1)
         journal.write(server, "link-up", 1, peer=host, life=1)
         journal.write(host, "link-up", 1, peer=server, life=1)
         journal.write(host, "followed", 2, group="g@world", observers=[f"{host}/a#1"], told=1)
         journal.write(host, "absolute", 3, group="g@world", observers=[f"{host}/a#1"], told=1, count=0)
-    member = {"member": "eu.h1/m#1", "group": "g@world", "life": 1, "stamp": 1}
-    journal.home("joined", at=60, **member)
-    for host in hosts:
-        journal.sees(host, "joined", at=60.2, told=1, observers=[f"{host}/a#1"], **member)
+    journal.home("joined", at=60, **MEMBER)
+    for host in HOSTS:
+        journal.sees(host, "joined", at=60.2, told=1, observers=[f"{host}/a#1"], **MEMBER)
+    return journal
+
+
+def unkept(world: str) -> Rows:
+    """A host ends cleanly, and lives twice more. Of the life between no file is here: its server met it, and
+    the other host was told of the member that it had."""
+    journal = _two_clusters(world)
+    told = {"told": 1, "observers": ["us.h1/a#1"]}
+    journal.home("left", at=100, **{**MEMBER, "stamp": 2})
+    journal.sees("us.h1", "left", at=100.2, **told, **{**MEMBER, "stamp": 2})
+    journal.write("eu.h1", "closing", 101)
+    journal.write("eu", "link-down", 101.5, peer="eu.h1")
+    journal.start("eu.h1", 110)
+    journal.write("eu", "link-up", 111, peer="eu.h1", life=2)
+    other = {"member": "eu.h1/n#2", "group": "g@world", "life": 2}
+    journal.sees("us.h1", "joined", at=170, stamp=1, **told, **other)
+    journal.sees("us.h1", "left", at=290, stamp=2, **told, **other)
+    journal.write("eu", "link-down", 295, peer="eu.h1")
+    journal.start("eu.h1", 310)
+    journal.write("eu", "link-up", 311, peer="eu.h1", life=3)
+    journal.write("eu.h1", "link-up", 311, peer="eu", life=1)
+    for writer in (*SERVERS, *HOSTS):
+        journal.write(writer, "closing", 400)
+    return [row for row in journal.rows if (row["writer"], row["epoch"]) != ("eu.h1", 2)]
+
+
+def served(world: str, *, blinked: bool = False, cut: bool = False, crashed: bool = False) -> Rows:
+    """Two hosts of two clusters that see each other; the server of one ceases to write, though it works on.
+    With `blinked`, it wrote before that its link to the other server was down, for a moment. With `cut`, the
+    other one ceases to write, too, and neither wrote that they lost each other and met again. With `crashed`,
+    it is back within seconds, and the two hosts never see each other again."""
+    journal = _two_clusters(world)
+    servers, hosts, member = SERVERS, HOSTS, MEMBER
     if crashed:
         journal.write("eu", "heartbeat", 95)
     if cut or crashed:

@@ -48,6 +48,7 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
 )
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, CarriedGroup, Outcome
@@ -145,7 +146,7 @@ CARRIED = CarriedGroup(
         (Outcome(CHESS, "eu.fr.paris.h1:7:3", "NotMember"),),
         AGREED,
         (APART,),
-        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),)),
+        LivingState(7, (RuleMember(ANNS, (("type", "db"),)),), (), ((ANNS, 6),)),
         "1 of 3 are here",
     ),
 )
@@ -212,6 +213,7 @@ MESSAGES: list[Any] = [
     branch.BranchLost(H1),
     branch.BranchCut(PARIS),
     branch.HoldingsAsked(PARIS),
+    branch.ReopenAsked(PARIS, "eu.fr.paris:1 at 7"),
     branch.HolderAsked(CHESS, (H1,), AGREED),
     branch.LeaseAsked(7),
     branch.LeaseGiven(7, (750, 0)),
@@ -251,6 +253,10 @@ MESSAGES: list[Any] = [
     agreed.CoordinatorFailed(
         *HEAD, proposed(ServerLeft(DE)), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
     ),
+    agreed.CoordinatorFailed(
+        *(*HEAD, proposed(SetSplit((DE,), (FR,), ("north", "south"), ROUND.pid)), ROUND),
+        agreed.AgreementStatus.UNAWARE,
+    ),
     agreed.Collecting(*HEAD, ROUND),
     agreed.PartedFromSet(*HEAD),
     agreed.SetProbe(*HEAD, PART),
@@ -261,6 +267,11 @@ MESSAGES: list[Any] = [
     agreed.SetEvidence(*HEAD),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
+    led.SpreadLetter(
+        H1,
+        ((H2, ("bob#2", "eve#9")), (Domain("us.h1"), ())),
+        led.encode_letter(led.SequenceData(CHESS, 7, "ann#1", 3, (), 2, b"e4")),
+    ),
     ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
     scopes.PointersKept((("lounge/chess", None), ("lounge/go", Domain("eu")))),
@@ -337,6 +348,7 @@ REQUESTS: list[Any] = [
     ordered.LeaveOrdered(CHESS),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
     calls.DrainHost(True),
+    calls.AdministerSet(PARIS, calls.SetVerb.SPLIT, (PARIS,), ("north", "south")),
 ]
 
 ANSWERS: list[Any] = [
@@ -350,6 +362,7 @@ ANSWERS: list[Any] = [
     calls.GroupPresented(SHOWN),
     calls.GroupPresented(groups=(CHESS,)),
     calls.HostDrained((calls.DrainedGroup(CHESS, True, 1, 2, "no"),)),
+    calls.SetShown(ROOT, "world#north", 3, (calls.SetServer(PARIS, False),), (PARIS,)),
     NamesTold((("lounge/chess", "the club"),)),
     led_program.SetCreated(OWN_SET),
     led_program.SequenceOpened(7, (ANN, BOB)),

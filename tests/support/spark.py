@@ -10,14 +10,15 @@ from rostra.errors import NotInstalled
 from rostra.history.session import check_java, check_spark
 
 SMALL: Final = {
-    "spark.driver.memory": "1500m",
+    "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     # A third of the time would go into making machine code that is run once. Of what is made there is more
     # than the 48 MB that Java has room for then: it would be thrown away and made again. Classes are Spark's
-    # own: to verify each takes a fifth of its start. Little memory in the beginning is collected often.
+    # own: to verify each takes a fifth of its start. Of little memory all is collected
+    # again and again: a tenth of what the audits take.
     "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms1g -Xmn500m "
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms2500m -Xmn1g "
         "-XX:MetaspaceSize=320m -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
     ),
     # What Spark thinks about for longer than it takes to read ten rows.

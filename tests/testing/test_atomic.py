@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import rostra
-from rostra.errors import BadInput, GroupBlocked, NotAvailable, NotMember
+from rostra.errors import BadInput, Excluded, GroupBlocked, NotAvailable, NotMember
 from rostra.testing import World
 
 PLACES = ("fr.paris.h1", "fr.paris.h2", "fr.lyon.h1")
@@ -222,6 +222,31 @@ def test_a_member_that_is_cut_off_is_blocked_and_the_others_go_on(wide: World) -
     assert late.done()
     last = ben.items[-1]
     assert isinstance(last, rostra.View) and last.failed == (cem.endpoint,)
+
+
+@pytest.mark.parametrize("survive", ["majority", "primary"])
+def test_a_member_that_was_out_is_told_though_all_who_went_on_are_dead(wide: World, survive: str) -> None:
+    """Its server meets the others again, with members of their own that know no better. Without a word it
+    would go on with its older log, and give positions a second time that the dead have used."""
+    speakers = [Speaker(1, name=name, survive=survive) for name in ("ann", "ben", "cem")]
+    spread(wide, *speakers)
+    ann, _, cem = speakers
+    assert ann.group is not None and cem.group is not None
+    wide.cut("fr.lyon")
+    wide.run(for_s=20)
+    last = wide.start("fr.paris.h1", ann.group.send(b"answered"))
+    wide.run(for_s=2)
+    assert last.result().position > cem.log[-1][0]
+    for host in PLACES[:2]:
+        wide.crash(host)
+    wide.heal()
+    for host in PLACES[:2]:
+        wide.restart(host)
+    wide.run(for_s=30)
+    late = wide.start("fr.lyon.h1", cem.group.send(b"in silence", deadline_s=2.0))
+    with pytest.raises(Excluded):
+        wide.run(for_s=5)
+        late.result()
 
 
 class Book:

@@ -211,15 +211,26 @@ def test_a_key_is_held_by_one_member_at_a_time_and_handed_over_when_it_was_let_g
     assert sorted(key for each in held.values() for key in each) == sorted(keys)
 
 
-def test_a_replica_that_was_out_does_not_go_on_when_all_who_went_on_are_dead() -> None:
+@pytest.mark.parametrize(
+    ("sites", "cut", "hosts"),
+    [
+        ({"paris": 3}, "paris.h3 | paris", ("paris.h1", "paris.h2", "paris.h3")),
+        ({"eu.fr": 2, "eu.de": 1}, "eu.de", ("eu.fr.h1", "eu.fr.h2", "eu.de.h1")),
+    ],
+    ids=["one cluster", "two clusters"],
+)
+def test_a_replica_that_was_out_does_not_go_on_when_all_who_went_on_are_dead(
+    sites: dict[str, int], cut: str, hosts: tuple[str, ...]
+) -> None:
     """The host of one is given up, the others are answered more, and die: what it has is too little."""
-    world = World({"paris": 3}, seed=3)
+    world = World(sites, seed=3)
+    scope = next(iter(sites)).partition(".")[0]
     ledgers = [Ledger(), Ledger(), Ledger()]
     told: list[str] = []
 
     async def one(ledger: Ledger, count: int) -> None:
         try:
-            async with rostra.connect() as me, me.replicate("ledger", ledger, "paris"):
+            async with rostra.connect() as me, me.replicate("ledger", ledger, scope):
                 for _ in range(count):
                     await ledger.credit("ann", 1)
                     await asyncio.sleep(0.5)
@@ -228,17 +239,17 @@ def test_a_replica_that_was_out_does_not_go_on_when_all_who_went_on_are_dead() -
         except rostra.RostraError as error:
             told.append(error.what)
 
-    for host, ledger, count in zip(("paris.h1", "paris.h2", "paris.h3"), ledgers, (2, 100, 0), strict=True):
+    for host, ledger, count in zip(hosts, ledgers, (2, 100, 0), strict=True):
         world.start(host, one(ledger, count))
         world.run(for_s=2)
-    world.cut("paris.h3 | paris")
-    world.run(for_s=10)
-    world.crash("paris.h1")
-    world.crash("paris.h2")
+    world.cut(cut)
+    world.run(for_s=20)
+    world.crash(hosts[0])
+    world.crash(hosts[1])
     answered = ledgers[1].sums["ann"]
     world.heal()
-    world.restart("paris.h1")
-    world.restart("paris.h2")
+    world.restart(hosts[0])
+    world.restart(hosts[1])
     world.run(for_s=60)
 
     assert ledgers[2].sums["ann"] < answered

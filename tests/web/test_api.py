@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -255,6 +256,19 @@ async def test_an_order_that_cannot_be_carried_out_says_why(
     answer = await client.post(f"/api/lab/{path}", content=content, headers=LAB)
     assert answer.status_code == 400 and answer.json()["error"]["fix"]
     assert lab.orders == []
+
+
+async def test_the_list_of_requests_has_every_route_that_can_be_read(client: httpx.AsyncClient) -> None:
+    listed = {path.partition("?")[0] for path in (await client.get("/api")).json().values()}
+    served = {
+        route.path.replace("{path}", "PATH")
+        for route in dashboard(Observatory([])).routes
+        if isinstance(route, Route) and route.path.startswith("/api/")
+    }
+    assert listed == {*served, "/api/lab"}
+    page = (Path(__file__).parents[2] / "docs" / "api-http.md").read_text()
+    documented = {path.replace("{path}", "PATH") for path in re.findall(r"`GET (/api/[a-z/{}]+)", page)}
+    assert documented == listed
 
 
 async def test_a_world_that_is_not_ours_to_break_has_no_lab() -> None:

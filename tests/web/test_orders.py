@@ -100,6 +100,7 @@ def test_the_page_shows_who_orders_who_does_not_read_and_the_tree_of_a_led_set(
     world.do(lambda pretend: pretend.programs["eu.paris.h1/one"].say_in_order(ledger, b"e4", b"e5"))
     browser.until_text(".order-line", "Position 4, all delivered.")
     browser.until_text(".order-hosts [data-late]", "does not read")
+    browser.until_text("#streams", f"{LEDGER}: one order for all messages")
     rows = "return [...document.querySelectorAll('.order-hosts tbody tr')].map(row => row.innerText)"
     first, other = browser.run(rows)
     assert "orders" in first and other.split()[1:3] == ["4", "0"]

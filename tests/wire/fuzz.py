@@ -33,7 +33,7 @@ from rostra.errors import BadName, Malformed, PeerError, WrongVersion, WrongWorl
 from rostra.groups.members import Member
 from rostra.names import parse_endpoint, parse_group_name, parse_scope, relayed_group_name
 from rostra.protocols.atomic.messages import CarriedFrame
-from rostra.protocols.led.messages import CarriedLetter
+from rostra.protocols.led.messages import CarriedLetter, SpreadLetter
 from rostra.protocols.links.packets import Data
 from rostra.wire import (
     ANY_WORLD,
@@ -407,6 +407,8 @@ def names_in(
         yield value.scope, parse_scope
     elif isinstance(value, CarriedLetter | CarriedFrame):
         yield from ((value.source, parse_scope), (value.to, parse_scope))
+    elif isinstance(value, SpreadLetter):
+        yield from ((path, parse_scope) for path in (value.source, *[host for host, _ in value.to]))
     elif isinstance(value, Struct):
         for field in value.__struct_fields__:
             held = getattr(value, field)

@@ -18,7 +18,7 @@ COMMANDS: Final = (
     *("join", "leave", "watch", "members", "resolve", "send", "tail"),
     *("lead", "views", "set", "group", "name", "rehearse"),
     *("groups", "domains", "why", "debug"),
-    *("agent", "server", "drain", "config", "authority"),
+    *("agent", "server", "drain", "hierarchy", "config", "authority"),
     *("up", "lab", "sim", "sweep", "history"),
     *("completion", "version"),
 )
@@ -37,9 +37,17 @@ Examples:
 """
 
 
+class _Root(HouseGroup):
+    """All names are known before their commands are imported."""
+
+    @property
+    def names(self) -> Iterable[str]:
+        return COMMANDS
+
+
 def application(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
-        name="rostra", cls=HouseGroup, help=HELP, add_completion=False, pretty_exceptions_enable=False
+        name="rostra", cls=_Root, help=HELP, add_completion=False, pretty_exceptions_enable=False
     )
     app.callback()(_rostra)
     for command in commands:
@@ -79,8 +87,19 @@ def main() -> None:
         from rostra.cli.completion import begin
 
         begin()
-    asked = [word for word in sys.argv[1:2] if word in COMMANDS]
-    application(asked or COMMANDS)(prog_name="rostra")
+    application(_needed(sys.argv[1:]))(prog_name="rostra")
+
+
+def _needed(words: list[str]) -> tuple[str, ...]:
+    """Which commands are imported: all of them only to list or complete them."""
+    if "_ROSTRA_COMPLETE" in os.environ:
+        return COMMANDS
+    match words:
+        case ["--version"]:
+            return ()
+        case [word, *_] if not word.startswith("-"):
+            return (word,) if word in COMMANDS else ()
+    return COMMANDS
 
 
 def __getattr__(name: str) -> Any:

@@ -7,18 +7,43 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
+import msgspec
 import typer
 
-from rostra.cli.common import option
+from rostra.cli.common import option, run_client
 from rostra.client import Admin, Me, connect, connect_admin
 from rostra.client.known import is_own, known_names, read_group
-from rostra.client.sight import Sight, look, small_world_sockets
-from rostra.errors import BadInput, DeadlineExceeded, NotAllowed, NotInScope
-from rostra.names import OPEN, ROOT, Domain, Group, check_not_reserved, inside, make_group, parse_group
+from rostra.client.sight import Sight, checked, look, small_world_sockets
+from rostra.errors import (
+    UNDECODABLE,
+    BadInput,
+    DeadlineExceeded,
+    NoSuchGroup,
+    NotAllowed,
+    NotInScope,
+    RostraError,
+    ScopeExceeded,
+)
+from rostra.groups.kinds import PLAIN, DeliveryKind, GroupKind, MembershipKind
+from rostra.names import (
+    OPEN,
+    ROOT,
+    Domain,
+    Group,
+    check_not_reserved,
+    close_paths,
+    enclosing,
+    inside,
+    make_group,
+    parent,
+    parse_group,
+    strictly_inside,
+)
 
 CONNECT_TIMEOUT_S: Final = 5.0
 COMPLETE_WITHIN_S: Final = 0.5
 NAMED_MAX: Final = 4
+SCOPES_MAX: Final = 8
 
 GroupName = Annotated[
     str,
@@ -140,6 +165,32 @@ def members_of(document: Mapping[str, Any], group: Group) -> list[str]:
     return [_endpoint(each) for each in table["members"]] if table else []
 
 
+def kind_in_sight(sight: Sight, group: Group) -> GroupKind | None:
+    """The kind of a group, as a node in sight that has members of it says."""
+    for document in sight.documents.values():
+        table = document["core"].get("groups", {}).get(str(group))
+        for each in table["members"] if table else ():
+            said = each.get("kind") if isinstance(each, dict) else [*each, None, None, None][3]
+            with contextlib.suppress(*UNDECODABLE):
+                return PLAIN if said is None else msgspec.convert(said, GroupKind)
+    return None
+
+
+def kind_words(kind: GroupKind) -> str:
+    """``relaxed``, ``relaxed fifo``, ``agreed atomic``."""
+    delivery = "" if kind.delivery is DeliveryKind.NONE else f" {kind.delivery.value}"
+    return f"{kind.membership.value}{delivery}"
+
+
+def of_another_kind(group: Group, kind: GroupKind, wanted: MembershipKind) -> NoSuchGroup:
+    """For a command about one kind of group that was asked about one of another."""
+    command = {MembershipKind.AGREED: "views", MembershipKind.LED: "set"}.get(kind.membership, "members")
+    return NoSuchGroup(
+        f"{group} is not {wanted.value}: its kind is {kind_words(kind)}",
+        fix=f"to see it:  rostra {command} {group}",
+    )
+
+
 def _endpoint(member: Any) -> str:
     return str(member["endpoint"] if isinstance(member, dict) else member[0])
 
@@ -181,17 +232,55 @@ def closest_groups(known: Iterable[Group], group: Group, cutoff: float) -> list[
 
 @contextlib.contextmanager
 def within_scope(group: Group, address: str | None) -> Iterator[None]:
-    """The hint for a caller outside the group's scope: which agent to ask instead."""
+    """The hint for a caller outside of the scope: which agent to ask instead, or which scope was meant."""
     try:
         yield
-    except NotInScope as error:
+    except (NotInScope, ScopeExceeded) as error:
+        known = run_client(_known_domains(address))
+        if known and not _may_be(group.scope, known):
+            raise _unknown_scope(group, known) from None
         sockets = small_world_sockets(address).items()
         hosts = [socket for node, socket in sockets if inside(group.scope, node) and node != group.scope]
         # A cluster's server answers administrators only; the deepest names are hosts.
         whom = max(hosts, key=lambda socket: socket.count("."), default="HOST:PORT")
-        raise NotInScope(
+        raise type(error)(
             error.what, fix=f"{error.fix}\nor ask an agent inside {group.scope}:  --agent {whom}"
         ) from None
+
+
+def check_scope_in_sight(group: Group, sight: Sight) -> None:
+    """For commands that ask no agent about the group: it may be that there is no such domain."""
+    known = _domains_of(sight.first, sight.documents)
+    if group.scope != OPEN and not _may_be(group.scope, known):
+        raise _unknown_scope(group, known)
+
+
+async def _known_domains(address: str | None) -> set[Domain]:
+    """The domains that the agent's world file names, and those of the small world it is in; none if it does
+    not show them."""
+    try:
+        async with administer(address) as admin:
+            return _domains_of(checked(await admin.inspect(), admin.path), small_world_sockets(address))
+    except RostraError:
+        return set()
+
+
+def _domains_of(first: Mapping[str, Any], nodes: Iterable[Domain]) -> set[Domain]:
+    named = (*map(Domain, first.get("servers", ())), *nodes, Domain(first["node"]))
+    return {domain for each in named for domain in enclosing(each)}
+
+
+def _may_be(scope: Domain, known: Iterable[Domain]) -> bool:
+    """A world file names the servers. What is one label below a cluster may be a host."""
+    above = parent(scope)
+    return scope in known or (above in known and not any(strictly_inside(above, each) for each in known))
+
+
+def _unknown_scope(group: Group, known: Iterable[Domain]) -> NotInScope:
+    known = sorted(known, key=lambda domain: (domain.count("."), domain))
+    close = close_paths(group.scope, known)
+    names = f"closest: {', '.join(close)}" if close else f"there are {', '.join(known[:SCOPES_MAX])}"
+    return NotInScope(f"no domain {group.scope} is known here, the scope of {group}", fix=names)
 
 
 # For a shell that waits for Tab. Nothing if the agent does not answer, and nothing that takes long.

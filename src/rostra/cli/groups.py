@@ -1,6 +1,7 @@
 """`rostra groups`: which groups there are, as far as can be seen from here."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 import typer
@@ -12,6 +13,7 @@ from rostra.cli.asking import (
     administer,
     endpoint,
     in_time,
+    kind_in_sight,
     known_groups,
     members_of,
     permanent_groups,
@@ -37,7 +39,16 @@ class GroupRow(Struct, frozen=True):
     complete: bool  # False: at least so many
     hosts: int
     permanent: bool
+    membership: str | None  # relaxed, led or agreed; None: no node in sight has a member of it
+    delivery: str | None  # none, fifo or atomic
     seen_by: list[str]
+
+    @property
+    def kind(self) -> Iterable[str]:
+        if self.membership is not None:
+            yield self.membership if self.delivery == "none" else f"{self.membership} {self.delivery}"
+        if self.permanent:
+            yield "permanent"
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +66,8 @@ def groups(
     No node knows all groups: an agent knows those that its host is in, a server those below it. The list is
     what this agent, its servers, and in a world of rostra up all nodes know; the nodes that were asked are on
     stderr. A number such as 4+ means at least 4: the group does not reach this host, and not every host of
-    its scope is in sight.
+    its scope is in sight. The kind of a group is how its members are known (relaxed, led, agreed) and how
+    its messages are delivered (fifo, atomic); permanent are those that an administrator registered.
 
     Examples:
 
@@ -92,7 +104,7 @@ async def _groups(agent: str | None, output: OutputFormat) -> int:
                     row.scope,
                     f"{row.members}{'' if row.complete else '+'}",
                     row.hosts,
-                    "permanent" if row.permanent else "spontaneous",
+                    ", ".join(row.kind),
                 )
                 for row in rows
             ),
@@ -133,8 +145,18 @@ def row_of(
     if members is None:
         members = [each for document in sight.documents.values() for each in members_of(document, group)]
     hosts = {host_of(each) for each in members}  # type: ignore[arg-type]
+    kind = kind_in_sight(sight, group)
     return GroupRow(
-        str(group), group.name, group.scope, len(members), complete, len(hosts), permanent, list(seen_by)
+        str(group),
+        group.name,
+        group.scope,
+        len(members),
+        complete,
+        len(hosts),
+        permanent,
+        None if kind is None else kind.membership.value,
+        None if kind is None else kind.delivery.value,
+        list(seen_by),
     )
 
 

@@ -71,12 +71,17 @@ def after(ctx: typer.Context) -> list[str]:
 
 
 class HouseGroup(TyperGroup):
+    @property
+    def names(self) -> Iterable[str]:
+        """Of its commands, also of those that are not imported."""
+        return self.commands
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(group_help(self, ctx.command_path, is_root=ctx.parent is None))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            close = difflib.get_close_matches(args[0], self.commands, n=3)
+            close = difflib.get_close_matches(args[0], self.names, n=3)
             raise BadInput(
                 f"there is no command {args[0]!r}",
                 fix=(f"closest: {', '.join(close)}\n" if close else "")

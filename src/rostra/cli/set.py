@@ -1,16 +1,29 @@
 """`rostra set`: a led set: who leads it, its registrar, its control tree and the versions of its lists."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import typer
 
-from rostra.cli.asking import Deadline, GroupName, Scope, administer, group_of, in_time
+from rostra.cli.asking import (
+    Deadline,
+    GroupName,
+    Scope,
+    administer,
+    check_scope_in_sight,
+    group_of,
+    in_time,
+    kind_in_sight,
+    of_another_kind,
+)
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, OutputFormat, busy, heading, say, show_json, show_table
 from rostra.client.sight import Sight, look
+from rostra.groups.kinds import MembershipKind
 from rostra.names import Domain, Group
+
+LED: Final = MembershipKind.LED
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +56,10 @@ async def _set(key: Group, agent: str | None, output: OutputFormat) -> int:
     async with administer(agent) as admin:
         with busy("asking the nodes in sight"):
             sight = await look(admin, agent)
+    check_scope_in_sight(key, sight)
     found = document(key, sight)
+    if not found["agents"] and (kind := kind_in_sight(sight, key)) is not None and kind.membership is not LED:
+        raise of_another_kind(key, kind, LED)
     if output is OutputFormat.TABLE:
         show(found)
         remark(sight.describe())

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -30,15 +30,23 @@ from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, compla
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Plain, say
 from rostra.errors import BadInput, BadStory
-from rostra.sim.outcome import StormOutcome
-from rostra.sim.storm import STORMS, StormFailed, storm
-from rostra.sim.story import Story, tell
+
+if TYPE_CHECKING:  # the simulator takes longer to import than all commands together
+    from rostra.sim.outcome import StormOutcome
+    from rostra.sim.storm import StormFailed
+    from rostra.sim.story import Story
 
 SimulatedJournal = Annotated[
     Path | None, option("--journal", metavar="DIR", help="Write the journals that its nodes would, into DIR.")
 ]
 
 STORMS_USUALLY: Final = 100
+
+SHAPES: Final = (
+    *("single", "pair", "uneven", "T-REF", "fifo", "crowd", "hostile", "claims", "disks"),
+    *("views", "living", "primary", "spoken", "failover", "moves", "sets", "order"),
+)
+"""`rostra.sim.storm.STORMS`, for a help that does not import it."""
 
 _remarks = Plain(stderr=True, highlight=False, soft_wrap=True)
 
@@ -129,6 +137,8 @@ def tell_stories(
     """
     if rewrite and seed is not None:
         raise BadInput("a golden trace belongs to the story's own seed", fix="leave out --seed or --rewrite")
+    from rostra.sim.story import Story, tell
+
     worst = EXIT_OK
     for number, path in enumerate(files):
         try:
@@ -155,7 +165,7 @@ def tell_stories(
     return worst
 
 
-def _show_difference(path: Path, story: Story, told: str) -> None:
+def _show_difference(path: Path, story: "Story", told: str) -> None:
     if all(section.golden is None for section in story.sections):
         remark(f"{path}: its file does not say yet what happens; --rewrite writes it")
         return
@@ -182,7 +192,7 @@ def blow_storms(
         int | None, typer.Option(metavar="NUMBER", help="The first seed.", show_default="0")
     ] = None,
     shape: Annotated[
-        str | None, typer.Option(help=f"One of: {', '.join(STORMS)}; else each in turn.")
+        str | None, typer.Option(help=f"One of: {', '.join(SHAPES)}; else each in turn.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="COUNT", help="So many at a time.")] = 1,
     held: Annotated[
@@ -204,14 +214,16 @@ def blow_storms(
         rostra sim storm --seeds 1000 --jobs 2
         rostra sim storm --shape views --seeds 10000 --held views.held
     """
-    if shape is not None and shape not in STORMS:
-        raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(STORMS)}")
+    from rostra.sim.storm import StormFailed
+
+    if shape is not None and shape not in SHAPES:
+        raise BadInput(f"no shape is called {shape!r}", fix=f"one of: {', '.join(SHAPES)}")
     if seed is not None and (seeds, first) != (None, None):
         raise BadInput(
             "--seed is one storm, --seeds and --first are several", fix="leave out one or the other"
         )
     first, seeds = (first or 0, seeds or STORMS_USUALLY) if seed is None else (seed, 1)
-    shapes = [shape] if shape else list(STORMS)
+    shapes = [shape] if shape else list(SHAPES)
     plan = [(number, shapes[number % len(shapes)]) for number in range(first, first + seeds)]
     notes = None if held is None else HeldStorms(held)
     before = 0
@@ -255,7 +267,7 @@ def blow_storms(
 
 def _blow(
     plan: list[SeedAndShape], jobs: int, journal: Path | None
-) -> Iterator[tuple[SeedAndShape, StormOutcome | StormFailed]]:
+) -> "Iterator[tuple[SeedAndShape, StormOutcome | StormFailed]]":
     """In the order in which they are over."""
     work = [(seed, shape, _place(journal, f"storm-{shape}-{seed}", len(plan) > 1)) for seed, shape in plan]
     if jobs <= 1 or len(plan) == 1:
@@ -291,7 +303,9 @@ def _place(journal: Path | None, world: str, several: bool) -> Path | None:
     return journal / world if journal is not None and several else journal
 
 
-def _one(seed: int, shape: str, journal: Path | None) -> StormOutcome | StormFailed:
+def _one(seed: int, shape: str, journal: Path | None) -> "StormOutcome | StormFailed":
+    from rostra.sim.storm import StormFailed, storm
+
     try:
         return storm(seed, shape, journal=journal)
     except StormFailed as failure:

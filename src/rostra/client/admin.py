@@ -17,7 +17,14 @@ from rostra.protocols.access.requests import (
     ReopenGroup,
     Revoke,
 )
-from rostra.protocols.agreed.calls import DrainedGroup, DrainHost, HostDrained
+from rostra.protocols.agreed.calls import (
+    AdministerSet,
+    DrainedGroup,
+    DrainHost,
+    HostDrained,
+    SetShown,
+    SetVerb,
+)
 from rostra.protocols.relaxed import requests
 from rostra.transport.dialler import dialler, own_token
 from rostra.wire import NO_ENDPOINT
@@ -86,6 +93,16 @@ class Admin:
         groups have members here and elsewhere; with `look`, nothing else is done."""
         drained: HostDrained = await self._connection.ask(NO_ENDPOINT, DrainHost(look))
         return drained.groups
+
+    async def change_set(
+        self, domain: str, verb: SetVerb, servers: Iterable[str] = (), names: Iterable[str] = ()
+    ) -> SetShown:
+        """Of a server: change the set of a domain that it is in, and wait until that is agreed on; or look at
+        it. See `rostra.protocols.agreed.administration`."""
+        paths = tuple([parse_scope(path) for path in servers])
+        order = AdministerSet(parse_scope(domain), verb, paths, tuple(names))
+        shown: SetShown = await self._connection.ask(NO_ENDPOINT, order)
+        return shown
 
     async def close(self) -> None:
         await self._connection.close()

@@ -228,11 +228,11 @@ class AgreedMembership(OneReader):
         self._ready.clear()
         self._put(self.blocked)
 
-    def lose(self) -> None:
+    def lose(self, cause: str = "the agent is lost") -> None:
         """The agent is gone: as far as the group knows, we have crashed."""
         self._stopped = False
         self.view = None
-        self._block("the agent is lost")
+        self._block(cause)
 
     def end(self, reason: RostraError | None) -> None:
         """For good."""

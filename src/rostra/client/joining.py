@@ -10,7 +10,7 @@ from rostra.client.group import Entering, Membership
 from rostra.client.groups import Where
 from rostra.client.ordered import Ordered, OrderName, StableName
 from rostra.client.session import within
-from rostra.client.transfer import Give, Take
+from rostra.client.transfer import Give, Reconcile, Take
 from rostra.errors import BadInput, NotAvailable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind, MembershipKind
@@ -86,6 +86,7 @@ class Joins:
         stable: StableName = ...,
         give: Give | None = ...,
         take: Take | None = ...,
+        reconcile: Reconcile | None = ...,
         slow: SlowName = ...,
         survive: str = ...,
         create: bool = ...,
@@ -148,6 +149,7 @@ class Joins:
         stable: StableName = ...,
         give: Give | None = ...,
         take: Take | None = ...,
+        reconcile: Reconcile | None = ...,
         deadline_s: float | None = ...,
     ) -> "Joining": ...
 
@@ -173,6 +175,7 @@ class Joins:
         stable: StableName = "all",
         give: Give | None = None,
         take: Take | None = None,
+        reconcile: Reconcile | None = None,
         deadline_s: float | None = None,
     ) -> "Joining":
         """Be in a group: ``async with me.join("chess", scope="eu") as chess``.
@@ -195,7 +198,8 @@ class Joins:
         places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
         "all", when so many hosts of the view have it. `slow` is "throttle" or "expel". `give` makes the state
         of the group, as bytes or in pieces, for a member that joined with `take`, which is called with it
-        before anything else is handed out.
+        before anything else is handed out. `reconcile` is for ``survive="any"``, when two sides meet again,
+        each with its own order: see `docs/api.md`.
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
@@ -236,6 +240,7 @@ class Joins:
                     deadline_s,
                     give,
                     take,
+                    reconcile,
                 )
             join = JoinAgreed(
                 key,
@@ -313,6 +318,7 @@ class Joins:
         deadline_s: float | None,
         give: Give | None = None,
         take: Take | None = None,
+        reconcile: Reconcile | None = None,
     ) -> Entering[Ordered]:
         if join.slow is Slow.SPILL:
             raise NotAvailable(
@@ -322,10 +328,15 @@ class Joins:
         if (refusal := why_not_ordered(kind)) is not None:
             raise refusal
 
+        if reconcile is not None and (give is None or take is None or join.survive):
+            raise BadInput(
+                'reconcile= without give= and take=, or with another rule than survive="any"',
+                fix="add give= and take=; where one side goes on at most, there is nothing to reconcile",
+            )
         me = cast("Me", self)
 
         async def enter_ordered() -> Ordered:
-            ordered = Ordered(me, join, give, take)
+            ordered = Ordered(me, join, give, take, reconcile)
             await within(deadline_s, me._join_agreed(ordered), f"joining {join.group} was not confirmed")
             return ordered
 

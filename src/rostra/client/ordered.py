@@ -43,8 +43,10 @@ from rostra.client.conversation import checked as checked_payload
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
 from rostra.client.transfer import (
+    SAY_AGAIN_S,
     AnyStateMessage,
     Give,
+    Reconcile,
     StateDonor,
     StatePiece,
     StateReceiver,
@@ -52,6 +54,8 @@ from rostra.client.transfer import (
     StateTaken,
     StateWanted,
     Take,
+    TwoOrders,
+    pieces_of,
     refuse,
 )
 from rostra.errors import (
@@ -83,7 +87,15 @@ from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.calls import GroupTerminated
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.atomic.config import WINDOW_BYTES, WINDOW_MESSAGES
-from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed, OrderedRun, OrderPlaced
+from rostra.protocols.atomic.requests import (
+    GIVEN_UP,
+    WENT_ON,
+    JoinOrdered,
+    LeaveOrdered,
+    OrderClosed,
+    OrderedRun,
+    OrderPlaced,
+)
 from rostra.protocols.fifo import events as told
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of, payloads
@@ -141,17 +153,24 @@ class Ordered(ShowsViews, OneReader):
         ),
         *("_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
         *("_asked", "_asks", "_donors", "_give", "_has_state", "_known", "_reached", "_receiver", "_shown"),
-        *("_take", "_tasks"),
+        *("_met", "_ours", "_reconcile", "_take", "_tasks"),
     )
 
     def __init__(
-        self, me: "Me", join: JoinOrdered, give: Give | None = None, take: Take | None = None
+        self,
+        me: "Me",
+        join: JoinOrdered,
+        give: Give | None = None,
+        take: Take | None = None,
+        reconcile: Reconcile | None = None,
     ) -> None:
         super().__init__()
         self.me = me
         self.group: Group = join.group
         self.join = join
-        self._give, self._take = give, take
+        self._give, self._take, self._reconcile = give, take, reconcile
+        self._met: TwoOrders | None = None  # until the program has read what was before it
+        self._ours: bytes | None = None  # our side's state, until it is reconciled
         self._receiver: StateReceiver | None = None  # while we wait for the state
         self._has_state = take is None
         self._known = 0  # messages up to this position are in the state that we were given
@@ -162,7 +181,7 @@ class Ordered(ShowsViews, OneReader):
         self._donors: dict[tuple[Endpoint, int], StateDonor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._views = _Views(me, join, self)
-        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue] = deque()
+        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue | TwoOrders] = deque()
         self._unread_bytes = 0
         self._stopped = False  # the agent was told to wait
         self._bodies: tuple[Endpoint, int, list[bytes], float, int] | None = None  # the run that is read
@@ -371,9 +390,12 @@ class Ordered(ShowsViews, OneReader):
         if self._bodies is None:
             if not self._unread:
                 await self._until_some(self._unread, self.me)
-            if not self._has_state and self._receiver is not None:
+            if not self._has_state and self._receiver is not None and self._met is None:
                 await self._receive_state()
             item = self._unread.popleft()
+            if isinstance(item, TwoOrders):
+                await self._keep_ours(item)
+                return None
             if isinstance(item, _StateDue):
                 return self._state_due(item)
             if isinstance(item, Loan):
@@ -450,6 +472,38 @@ class Ordered(ShowsViews, OneReader):
             await taken
         self._known = self._reached = position
         self._has_state, self._receiver = True, None
+        if self._ours is not None and self._reconcile is not None:
+            ours, self._ours = self._ours, None
+            reconciled = self._reconcile(ours, state)
+            if reconciled is not None:
+                await reconciled
+
+    async def _keep_ours(self, met: TwoOrders) -> None:
+        """The program has read all that our side's order had. One member of it reconciles."""
+        self._met = None
+        if met.was_first and self._give is not None:
+            self._ours = b"".join([piece async for piece in pieces_of(self._give())])
+
+    def _meet(self, cause: str) -> None:
+        """Our side's order is over: join the other one, as who has no state."""
+        self._met = TwoOrders(self.rank == 0)
+        self._unread.append(self._met)
+        self._forget_state()
+        self._views.lose(cause)
+        self.spawn(self._join_again())
+
+    async def _join_again(self) -> None:
+        me, connection = self.me, self.me._connection
+        while me._connection is connection and me.is_open:  # with a new one all joins are asked for anyway
+            try:
+                await connection.settle(me._post(self.join))
+                return
+            except RostraError as refusal:
+                if not refusal.retriable:
+                    me._forget_agreed(self)
+                    self.end(refusal)
+                    return
+                await asyncio.sleep(SAY_AGAIN_S)
 
     def _state_due(self, due: "_StateDue") -> StateAsked | None:
         """A joiner wants our state, and we are between two items: now, if its view was among them."""
@@ -554,7 +608,9 @@ class Ordered(ShowsViews, OneReader):
                 self._flush()
             case OrderClosed(reject_from, cause):
                 self._settle(reject_from, cause)
-                if self._left is None:
+                if self._left is None and self._reconcile is not None and cause in (GIVEN_UP, WENT_ON):
+                    self._meet(cause)
+                elif self._left is None:
                     self.me._forget_agreed(self)
                     what = f"{self.group} went on without {self.me.endpoint}: {cause}"
                     self.end(Excluded(what, fix="join it again"))
@@ -624,10 +680,13 @@ class Ordered(ShowsViews, OneReader):
     def lose(self) -> None:
         """The agent is gone: as far as the group knows, we have crashed."""
         self._settle(0, "the agent is lost")
+        self._forget_state()
+        self._views.lose()
+
+    def _forget_state(self) -> None:
         self._stopped = False
         self._has_state, self._known, self._shown = self._take is None, 0, None
         self._asked, self._asks = [], None
-        self._views.lose()
 
     def end(self, reason: RostraError | None) -> None:
         """For good."""

@@ -14,7 +14,7 @@ The member with rank 0 in its own first view has founded the group: its state is
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, msgpack
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Give = Callable[[], "bytes | Iterable[bytes] | AsyncIterable[bytes] | Awaitable[bytes]"]
 Take = Callable[[bytes], "Awaitable[None] | None"]
+Reconcile = Callable[[bytes, bytes], "Awaitable[None] | None"]
+"""With our side's state, and with that of the group as it goes on."""
 
 MAGIC: Final = b"\x00rostra state 1\x00"
 """How messages between endpoints begin that are about state; a program's own never does."""
@@ -84,6 +86,27 @@ async def _post(ordered: "Ordered", to: Endpoint, message: AnyStateMessage) -> N
         await ordered.me.send_to(to, MAGIC + _encode(message))
 
 
+async def pieces_of(state: Any) -> AsyncIterator[bytes]:
+    """What `give=` has returned, in any of its forms."""
+    if inspect.isawaitable(state):
+        state = await state
+    if isinstance(state, bytes | bytearray | memoryview):
+        yield bytes(state)
+    elif hasattr(state, "__aiter__"):
+        async for piece in state:
+            yield bytes(piece)
+    else:
+        for piece in state:
+            yield bytes(piece)
+
+
+class TwoOrders(Struct, frozen=True):
+    """In the place of an item: up to here we were on a side with an order of its own, which met another one.
+    `was_first`: we were the most senior member on it."""
+
+    was_first: bool
+
+
 class StateDonor:
     """Gives our state to one joiner."""
 
@@ -100,7 +123,7 @@ class StateDonor:
     async def give(self, piece: bytes) -> None:
         """The next piece of it."""
         self._began = True
-        self._left += bytes(piece)
+        self._left += piece
         while len(self._left) > PART_BYTES:
             part, self._left = self._left[:PART_BYTES], self._left[PART_BYTES:]
             await self._part(part, last=False)
@@ -114,16 +137,8 @@ class StateDonor:
         await self._until(0)
 
     async def give_all(self, state: Any) -> None:
-        if inspect.isawaitable(state):
-            state = await state
-        if isinstance(state, bytes | bytearray | memoryview):
-            await self.give(bytes(state))
-        elif hasattr(state, "__aiter__"):
-            async for piece in state:
-                await self.give(piece)
-        else:
-            for piece in state:
-                await self.give(piece)
+        async for piece in pieces_of(state):
+            await self.give(piece)
         await self.end()
 
     async def _part(self, data: bytes, *, last: bool) -> None:

@@ -94,6 +94,10 @@ class NeighbourAdded(Lifecycle, frozen=True):
     peer: Domain
 
 
+class NeighbourRemoved(Lifecycle, frozen=True):
+    peer: Domain
+
+
 class NodeEnding(Lifecycle, frozen=True):
     why: str
 

@@ -419,5 +419,5 @@ def why_not(log: Path, error: Exception) -> str:
     said = str(error).strip().splitlines()[:1] or [type(error).__name__]
     with contextlib.suppress(OSError):
         lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-        said += [*lines, f"more in {log}"]
+        said += [*lines, f"more in {log}"] if lines else []
     return "\n".join(said)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 IDLE_S: Final = 600.0
 START_WITHIN_S: Final = 180.0
+END_WITHIN_S: Final = 5.0
 LOOK_EVERY_S: Final = 2.0
 
 TRIES: Final = 6
@@ -147,11 +148,15 @@ def start(*, within_s: float = START_WITHIN_S, idle_s: float = IDLE_S) -> Keeper
                     return found
                 break
             time.sleep(0.1)
-        else:
+        code = process.poll()
+        if code is None:
             process.terminate()
-        raise Unreachable(
-            "Spark did not start", fix=sessions.why_not(log, RuntimeError(f"exit code {process.poll()}"))
-        )
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_WITHIN_S)
+            why = f"it was not ready within {within_s:g} s; on a busy machine, ask again"
+        else:
+            why = f"exit code {code}"
+        raise Unreachable("Spark did not start", fix=sessions.why_not(log, RuntimeError(why)))
 
 
 def stop() -> int | None:

@@ -5,6 +5,7 @@ from rostra.names.domains import ROOT as ROOT
 from rostra.names.domains import Domain as Domain
 from rostra.names.domains import check_not_reserved as check_not_reserved
 from rostra.names.domains import child as child
+from rostra.names.domains import close_paths as close_paths
 from rostra.names.domains import depth as depth
 from rostra.names.domains import enclosing as enclosing
 from rostra.names.domains import inside as inside
@@ -14,6 +15,7 @@ from rostra.names.domains import parent as parent
 from rostra.names.domains import parse_domain as parse_domain
 from rostra.names.domains import parse_host as parse_host
 from rostra.names.domains import parse_scope as parse_scope
+from rostra.names.domains import scope_to_use as scope_to_use
 from rostra.names.domains import strictly_inside as strictly_inside
 from rostra.names.endpoints import Endpoint as Endpoint
 from rostra.names.endpoints import concerns as concerns

@@ -12,7 +12,9 @@ Where we differ from the paper: Congress compares prefixes of ATM addresses; we 
 ``eu.fr`` is a text prefix of ``eu.france`` and contains none of it.
 """
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Final, NewType
 
 from rostra.errors import BadName
@@ -28,6 +30,9 @@ OPEN: Final = Domain("-open")
 LABEL_LENGTH_MAX: Final = 63
 DOMAIN_LABELS_MAX: Final = 8
 HOST_LABELS_MAX: Final = DOMAIN_LABELS_MAX + 1
+
+CORRECTED_MAX: Final = 100
+"""Characters of a path that are compared with others; more would cost a hostile program's agent time."""
 
 _LABEL = re.compile(rf"[a-z0-9-]{{1,{LABEL_LENGTH_MAX}}}", re.ASCII)
 _PATH_LENGTH_MAX: Final = HOST_LABELS_MAX * (LABEL_LENGTH_MAX + 1)
@@ -121,3 +126,16 @@ def enclosing(path: Domain) -> tuple[Domain, ...]:
     while around[-1] != ROOT:
         around.append(parent(around[-1]))
     return tuple(around)
+
+
+def close_paths(path: str, known: Iterable[str]) -> list[str]:
+    """Which of these may have been meant, the closest first; of a long path, none."""
+    return difflib.get_close_matches(path, known, n=3, cutoff=0.75) if len(path) <= CORRECTED_MAX else []
+
+
+def scope_to_use(scope: Domain, host: Domain) -> str:
+    """The advice for a program of this host that named a scope which does not contain it."""
+    around = enclosing(host)
+    meant = close_paths(scope, around)
+    guess = f"perhaps {meant[0]} was meant; " if meant else ""
+    return f"{guess}use a scope that contains it: {', '.join(around)}"

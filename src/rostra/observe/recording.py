@@ -31,6 +31,7 @@ from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, Instant,
 from rostra.core.observer import (
     BESIDE,
     NeighbourAdded,
+    NeighbourRemoved,
     NodeBegan,
     NodeEnding,
     Seen,
@@ -171,6 +172,10 @@ class Inner(Word, frozen=True, tag=18):
     """What one half of the replica had for the other: all that was given before decides what it is."""
 
 
+class NeighbourParted(Word, frozen=True, tag=19):
+    peer: Domain
+
+
 Input = (
     Started
     | Arrived
@@ -183,6 +188,7 @@ Input = (
     | Flushed
     | NodeStopped
     | Met
+    | NeighbourParted
     | Spoken
     | Inner
 )
@@ -351,6 +357,8 @@ class Recorder:
                 return NodeStopped(why)
             case NeighbourAdded(peer):
                 return Met(peer)
+            case NeighbourRemoved(peer):
+                return NeighbourParted(peer)
             case _ if isinstance(event, _INNER):
                 return Inner()
             case _ if type(event).__name__ in _SPOKEN:

@@ -128,6 +128,12 @@ class LinkEnd:
             if self.hosted.observers:
                 self.process.report(self.hosted, FramesWritten(self.peer, len(frames), size))
 
+    def part(self) -> None:
+        """The peer is no neighbour any more; the goodbye goes first."""
+        del self.hosted.channels[self.peer]
+        self.write()
+        self.connection.close("no neighbour any more")
+
     # From the connection
 
     def arrived(self, items: list[Arrived]) -> None:

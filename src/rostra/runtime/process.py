@@ -50,6 +50,7 @@ from rostra.core.observer import (
     TURN_ENDED,
     DiskRefused,
     NeighbourAdded,
+    NeighbourRemoved,
     NodeBegan,
     NodeDropped,
     NodeEnding,
@@ -358,19 +359,29 @@ class Process:
         hosted.replica.voter_ordered(self.now, order)
 
     def take_over(self, world: WorldConfig) -> None:
-        """The world file was read again: call neighbours where they are now, and meet new ones."""
+        """The world file was read again: neighbours are elsewhere, new, or gone (C-181)."""
         self.world = world
         self._begin_turn()
         for (_, peer), dialler in self._diallers.items():
             dialler.addresses = world.addresses(peer) or dialler.addresses
         for hosted in self.hosted_nodes.values():
             if not hosted.is_agent and not hosted.is_voter:
-                above = (parent(hosted.path),) if world.has_parent(hosted.path) else ()
-                for peer in (*above, *world.siblings(hosted.path)):
+                around = (*world.above(hosted.path), *world.siblings(hosted.path))
+                gone = [each for each in hosted.node.links if not world.may_be_below(hosted.path, each)]
+                for peer in sorted(set(gone).difference(around)):
+                    self._part(hosted, peer)
+                for peer in around:
                     is_new = hosted.node.meet(peer)
                     self._show(hosted, NeighbourAdded(peer))
                     if is_new:
                         self._dial(hosted, peer)
+
+    def _part(self, hosted: HostedNode, peer: Domain) -> None:
+        if (dialler := self._diallers.pop((hosted.path, peer), None)) is not None:
+            dialler.stop()
+        self._carry_out(hosted, NeighbourRemoved(peer), hosted.node.part(self.now, peer))
+        if (end := hosted.channels.get(peer)) is not None:
+            end.part()
 
     def _dial(self, hosted: HostedNode, peer: Domain) -> None:
         addresses = self.world.addresses(peer)

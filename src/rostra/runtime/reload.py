@@ -1,10 +1,11 @@
 """SIGHUP: apply a changed world file, as far as that is possible without a restart.
 
-    at once             addresses of servers, new neighbours, the mode of the socket
+    at once             addresses of servers, neighbours that are new or gone, the mode of the socket
     only by a restart   the world's name, the profile and [detect], where we listen ourselves, replicas,
-                        [data], HTTP, logs, the journal; a cluster that got subdomains; a server that is gone
+                        [data], HTTP, logs, the journal; a cluster that got subdomains; a server that is gone,
+                        in its own process
 
-A neighbour that was removed from the file is still dialled: its own goodbye says that it is gone. The log
+A neighbour that was removed from the file gets a goodbye, is not called any more, and may not call. The log
 names every setting that was not applied.
 """
 
@@ -14,8 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.config import WorldConfig
+from rostra.names import Domain
 from rostra.runtime.listener import Listener
 from rostra.runtime.process import Process
+from rostra.transport.addresses import TcpAddress
 
 
 class Reloaded(Struct, frozen=True):
@@ -47,8 +50,10 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
     restart += ["[journal]"] if new.journal != old.journal else []
     restart += ["[logs]"] if new.logs != old.logs else []
     for domain in sorted(old.servers.keys() | new.servers.keys()):
-        if domain not in new.servers:
+        if domain not in new.servers and domain in process.hosted_nodes:
             restart.append(f"[servers] {domain}: no longer there")
+        elif domain not in new.servers:
+            changed.append(f"[servers] {domain}: no longer there")
         elif new.servers[domain] != old.servers.get(domain):
             if domain in process.hosted_nodes:
                 restart.append(f"[servers] {domain}: where we listen ourselves")
@@ -65,11 +70,12 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
         changed.append("[agents] socket_mode")
         for listener in listeners:
             listener.set_mode(new.agents.socket_mode)
-    process.take_over(_with_what_counts(old, new))
+    own = {domain: at for domain, at in old.servers.items() if domain in process.hosted_nodes}
+    process.take_over(_with_what_counts(old, new, own))
     return Reloaded(tuple(changed), tuple(restart))
 
 
-def _with_what_counts(old: WorldConfig, new: WorldConfig) -> WorldConfig:
-    """The new servers, and everything else as it was."""
+def _with_what_counts(old: WorldConfig, new: WorldConfig, own: dict[Domain, TcpAddress]) -> WorldConfig:
+    """The new servers and our own, and everything else as it was."""
     agents = replace(old.agents, socket_mode=new.agents.socket_mode)
-    return replace(old, servers={**old.servers, **new.servers}, agents=agents)
+    return replace(old, servers={**own, **new.servers}, agents=agents)

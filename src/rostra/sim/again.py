@@ -16,6 +16,7 @@ from rostra.observe.recording import (
     Inner,
     Input,
     Met,
+    NeighbourParted,
     NodeStopped,
     Packets,
     Started,
@@ -83,6 +84,8 @@ class Again:
             case Met(peer):
                 node.meet(peer)
                 return []
+            case NeighbourParted(peer):
+                return node.part(now, peer)
             case Inner():
                 inner = self._inner[self._to_server]
                 if not inner:

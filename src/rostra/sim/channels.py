@@ -59,7 +59,12 @@ class SimChannels:
         self._places: dict[Domain, Place] = {}
         self._at: dict[Place, Domain] = {}
         self._listening: dict[Place, set[Domain]] = {}
-        for number, path in enumerate(sorted(world.tree.servers), 1):
+        self.place(sorted(world.tree.servers))
+
+    def place(self, servers: Iterable[Domain]) -> None:
+        """Give these an address each."""
+        new = [path for path in servers if path not in self._places]
+        for number, path in enumerate(new, 1 + len(self._places)):
             low = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
             self._places[path] = (f"10.{low}", PORT)
             self._at[self._places[path]] = path

@@ -72,6 +72,10 @@ class DatagramNetwork:
         ] = []  # for ways that are yet to be made
         self._luck = Random()
 
+    def sites(self, clusters: Iterable[Domain]) -> None:
+        """Between these it is far."""
+        self._sites = frozenset(clusters)
+
     def way(self, sender: Domain, to: Domain) -> DatagramPath:
         way = self.ways.get((sender, to))
         if way is None:

@@ -8,7 +8,7 @@ counts bytes, and shows that all messages of the cores can be encoded.
 Tests and stories name lines in words: ``haifa | paris``, ``haifa > paris``, ``paris``, ``link eu | us``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -65,11 +65,11 @@ class SimNetwork:
         self._world = world
         self._wire = _Wire() if wire else None
 
-    def connect(self) -> None:
-        """A line in each direction of every link."""
+    def connect(self, new: Collection[Domain]) -> None:
+        """A line in each direction of every link of these servers."""
         world = self._world
         hosts = set(world.tree.hosts)
-        for a, b in world.tree.links():
+        for a, b in [(a, b) for a, b in world.tree.links() if a in new or b in new]:
             quality = world.links.lan if a in hosts or b in hosts else world.links.wan
             world.processes[a].lines[b] = SimLine(a, b, quality)
             world.processes[b].lines[a] = SimLine(b, a, quality)

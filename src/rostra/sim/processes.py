@@ -159,14 +159,14 @@ class SimNodes:
             self._world.fronts.happened(process, event)
             return
         self.dirty[process] = None
-        self._carry_out(process, event, node.step(self._world.now + process.skew_s, event))
+        self.carry_out(process, event, node.step(self._world.now + process.skew_s, event))
 
     def flush(self) -> None:
         touched = list(self.dirty)
         self.dirty.clear()
         for process in touched:
             if process.node is not None:
-                self._carry_out(process, TURN_ENDED, process.node.flush(self._world.now + process.skew_s))
+                self.carry_out(process, TURN_ENDED, process.node.flush(self._world.now + process.skew_s))
                 self._world.fronts.keep_pace(process)
 
     def _clock(self, process: SimProcess) -> float:
@@ -177,7 +177,7 @@ class SimNodes:
         for observer in self._world.observers:
             observer.saw(self._clock(process), process.path, event, seen)
 
-    def _carry_out(self, process: SimProcess, event: Event, outputs: list[Output]) -> None:
+    def carry_out(self, process: SimProcess, event: Event, outputs: list[Output]) -> None:
         if self._world.observers:
             self.show(process, event, outputs)
         voters = self._world.replicas
@@ -341,7 +341,7 @@ class SimNodes:
         if self._world.observers:
             began = Began(FORMAT, self.plan_of(process.path, node.incarnation))
             self.show(process, NodeMade(began, self._detail(process), leader))
-        self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
+        self.carry_out(process, NodeBegan(), node.start(self._clock(process)))
         for peer in process.lines:
             self.give(process, ChannelOpened(peer))
 
@@ -411,7 +411,7 @@ class SimNodes:
             return  # until one of its replicas leads
         if (domain := self._world.replicas.domain_of(path)) is not None:
             node = self._world.replicas.start(process, domain)
-            self._carry_out(process, NodeBegan(), node.start(self._clock(process)))
+            self.carry_out(process, NodeBegan(), node.start(self._clock(process)))
             for peer in process.lines:
                 self.step(process, ChannelOpened(peer))
             self.step(process, election.Begun())
@@ -429,7 +429,7 @@ class SimNodes:
         if self._world.observers:
             began = Began(FORMAT, plan, registry.copies(path), own=registry.own.all())
             self.show(process, NodeMade(began, self._detail(process)))
-        self._carry_out(process, NodeBegan(), process.node.start(self._clock(process)))
+        self.carry_out(process, NodeBegan(), process.node.start(self._clock(process)))
         for peer in process.lines:
             self.step(process, ChannelOpened(peer))
         self._look_for_room(process)

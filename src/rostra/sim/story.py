@@ -37,6 +37,7 @@ from rostra.groups.attributes import Role, Slow
 from rostra.impair.quality import Constant, LineQuality, Lognormal, Uniform
 from rostra.names import Domain, Group, Tree, child, labels, make_group, parse_domain, parse_host
 from rostra.observe.trace import DEFAULT_PROGRAM, Detail, Names, Trace
+from rostra.protocols.agreed.calls import AdministerSet, SetVerb
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.links.config import LinkConfig
@@ -421,6 +422,26 @@ class _Teller:
     def unregister(self, args: list[str]) -> None:
         self.world.unregister(self.group(_only(args, "a group")))
 
+    def add(self, args: list[str]) -> None:
+        _first(args, "a host")
+        self.world.add(*args)
+        if self._trace is not None:
+            self._trace.names = Names(self.world.tree)
+
+    def remove(self, args: list[str]) -> None:
+        self.world.remove(self.server(_only(args, "a domain")))
+
+    def administer(self, args: list[str]) -> None:
+        if len(args) < 3:
+            raise BadInput("who is to do what, with which set?")
+        verbs = {each.name.lower().replace("_", "-"): each for each in SetVerb}
+        if args[1] not in verbs:
+            raise BadInput(f"a set cannot {args[1]}", fix=f"one of: {' '.join(verbs)}")
+        servers = [self.server(each) for each in args[3:] if "," not in each]
+        names = [name for each in args[3:] if "," in each for name in each.split(",")]
+        order = AdministerSet(self.server(args[2]), verbs[args[1]], tuple(servers), tuple(names))
+        self.world.administer(self.server(args[0]), order)
+
     def crash(self, args: list[str]) -> None:
         self._servers(args, self.world.crash)
 
@@ -505,6 +526,9 @@ _VERBS: Final[dict[str, tuple[Callable[[_Teller, list[str]], None], str]]] = {
     "register": (_Teller.register, "GROUP"),
     "unregister": (_Teller.unregister, "GROUP"),
     "crash": (_Teller.crash, "SERVER..."),
+    "add": (_Teller.add, "HOST..."),
+    "remove": (_Teller.remove, "DOMAIN"),
+    "administer": (_Teller.administer, "SERVER VERB SET [SERVER...] [NAME,NAME]"),
     "restart": (_Teller.restart, "SERVER..."),
     "pause": (_Teller.pause, "SERVER..."),
     "continue": (_Teller.resume, "SERVER..."),

@@ -36,6 +36,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.requests import Open, Register, Unregister
 from rostra.protocols.scopes.config import ScopesConfig
+from rostra.sim import hierarchy
 from rostra.sim.agenda import Agenda
 from rostra.sim.channels import SimChannels
 from rostra.sim.datagrams import DatagramNetwork
@@ -148,6 +149,7 @@ class World:
         self.lead = ElectionConfig()
         self._busy_at = 0.0
         self._asked = 0
+        self.removed: dict[Domain, SimProcess] = {}  # they may come back, with larger incarnations
         self._administrators: dict[Domain, _Administrator] = {}
         self.agenda = Agenda(self._end_instant)
         self.data = DatagramNetwork(seed, data if data is not None else links, self.tree.clusters)
@@ -160,7 +162,7 @@ class World:
         self.replicas = SimReplicas(
             self, {parse_domain(name): count for name, count in (replicas or {}).items()}
         )
-        self.network.connect()
+        self.network.connect(self.tree.servers)
         for voters in self.replicas.of.values():
             self.processes |= {path: SimProcess(path) for path in voters}
         self.replicas.lines()
@@ -319,6 +321,14 @@ class World:
     def gather_joins(self, host: str, begin: bool) -> None:
         """Joins of this host's programs from now on, until it is said that they end, are of one turn."""
         self.fronts.gather(self.processes[Domain(host)], begin)
+
+    def add(self, *hosts: str) -> "World":
+        hierarchy.add(self, hosts)
+        return self
+
+    def remove(self, domain: str) -> "World":
+        hierarchy.remove(self, domain)
+        return self
 
     # Servers, and their faults: see `SimNodes`
 

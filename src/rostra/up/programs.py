@@ -90,9 +90,9 @@ async def chat(me: Me, name: str, pace: TrafficPace) -> None:
             async with me.open(name) as self, self.join(CHAT, delivery="fifo") as conversation:
                 listening = asyncio.create_task(_listen(conversation))
                 try:
-                    for number in range(400):
+                    for number in range(80):
                         await conversation.send(SENTENCES[number % len(SENTENCES)].encode())
-                        await pace.between(0.1, 0.9)
+                        await pace.between(0.5, 4.5)
                 finally:
                     listening.cancel()
         await pace.between(4, 10)

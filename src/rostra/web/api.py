@@ -73,18 +73,8 @@ def dashboard(
     routes: list[BaseRoute] = [
         *more,
         Route("/api", api.index),
-        Route("/api/snapshot", api.snapshot),
-        Route("/api/world", api.world),
-        Route("/api/places", api.places),
+        *(Route(f"/api/{name}", answer) for name, (answer, _) in api.questions.items()),
         Route("/api/places/{path}", api.place),
-        Route("/api/groups", api.groups),
-        Route("/api/members", api.members),
-        Route("/api/sightings", api.sightings),
-        Route("/api/streams", api.streams),
-        Route("/api/agreed", api.agreed),
-        Route("/api/led", api.led),
-        Route("/api/timeline", api.timeline),
-        Route("/api/events", api.events),
     ]
     if observatory.lab is not None:
         lab = _LabApi(observatory, observatory.lab)
@@ -168,22 +158,26 @@ class _Api:
 
     def __init__(self, observatory: Observatory) -> None:
         self._observatory = observatory
+        group = "?group=NAME&scope=SCOPE"
+        self.questions: dict[str, tuple[Callable[[Request], Awaitable[Response]], str]] = {
+            "snapshot": (self.snapshot, ""),
+            "world": (self.world, ""),
+            "places": (self.places, ""),
+            "groups": (self.groups, ""),
+            "members": (self.members, f"{group}&from=HOST"),
+            "sightings": (self.sightings, ""),
+            "streams": (self.streams, group),
+            "agreed": (self.agreed, group),
+            "led": (self.led, group),
+            "timeline": (self.timeline, "?topic=TOPIC&about=NAME&after=NUMBER"),
+            "events": (self.events, group),
+        }
+        """What can be asked, by name: the answer, and the query that it takes."""
 
     async def index(self, request: Request) -> Response:
-        return _json(
-            {
-                "snapshot": "/api/snapshot",
-                "world": "/api/world",
-                "places": "/api/places",
-                "groups": "/api/groups",
-                "members": "/api/members?group=NAME&scope=SCOPE&from=HOST",
-                "sightings": "/api/sightings",
-                "streams": "/api/streams?group=NAME&scope=SCOPE",
-                "timeline": "/api/timeline?topic=TOPIC&about=NAME&after=NUMBER",
-                "events": "/api/events",
-                "lab": None if self._observatory.lab is None else "/api/lab",
-            }
-        )
+        found = {name: f"/api/{name}{query}" for name, (_, query) in self.questions.items()}
+        lab = None if self._observatory.lab is None else "/api/lab"
+        return _json({**found, "place": "/api/places/PATH", "lab": lab})
 
     async def snapshot(self, request: Request) -> Response:
         await self._observatory.awake()

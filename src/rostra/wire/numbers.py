@@ -13,7 +13,7 @@ from rostra.groups.attributes import AnyAttributes
 from rostra.protocols.access.messages import AnyAccessMessage
 from rostra.protocols.access.requests import NamesTold
 from rostra.protocols.agreed import branch as agreed
-from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained
+from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained, SetShown
 from rostra.protocols.agreed.messages import AnySetMessage
 from rostra.protocols.atomic.messages import AnyStationMessage, CarriedFrame
 from rostra.protocols.claims import messages as claims
@@ -47,7 +47,9 @@ def _numbers(union: Any) -> Numbers:
 PACKETS: Final = _numbers(AnyPacket)
 MESSAGES: Final = _numbers(Message)
 REQUESTS: Final = _numbers(AnyRequest)
-SAID: Final = _numbers(AnySaid | GroupPresented | HostDrained | AnySetAnswer | AnySetNotice | NamesTold)
+SAID: Final = _numbers(
+    AnySaid | GroupPresented | HostDrained | SetShown | AnySetAnswer | AnySetNotice | NamesTold
+)
 """Answers of `relaxed` have 1 to 15, its notices 16 and more; `Absolute` is both."""
 
 PROGRAM_FRAMES: Final = _numbers(ToAgent | ToProgram)

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import in_the_way, sharing
 from rostra.history.places import host_of, way
@@ -83,6 +83,7 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     )
 
 
+@judged_with("without", "only")
 def _twice(evidence: Evidence) -> DataFrame:
     """An observer was told of one neighbour's failure more often than the accuser ever gave it up. Of an
     accuser whose journal is not here, or has holes, nothing is known; and in groups that speak both the

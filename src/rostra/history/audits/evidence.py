@@ -5,7 +5,7 @@ history they are kept too, and what grows with them: who saw whom, and where tha
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Self
 
 from pyspark.sql import DataFrame, Row
@@ -15,25 +15,26 @@ from rostra.history.audits.clocks import Clocks, clocks, corrected
 from rostra.history.audits.findings import (
     CLOCK,
     CONTRADICTION,
+    FINDINGS,
     OPEN_END,
     by_world,
     doubts,
     known_lives,
     simulated,
     unbelieved,
+    unheard,
     unread,
 )
 from rostra.history.audits.kept import copied, kept
+from rostra.history.audits.lies_fast_path import LASTING_S, lasting
 from rostra.history.audits.marks import marks
 from rostra.history.audits.truth import (
     DISTURBING,
-    LASTING_S,
     at_fault,
     between,
     calm,
     faults,
     informed,
-    lasting,
     lies,
     span,
 )
@@ -42,6 +43,8 @@ from rostra.history.questions.stays import memberships, stays
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
+
+Audit = Callable[..., DataFrame]
 
 
 class Evidence:
@@ -97,13 +100,20 @@ class Evidence:
         return corrected(self._read, self.clocks.ahead_us)
 
     def of(self, *kinds: str) -> DataFrame:
-        """Events of these kinds, in the columns that mean something for them."""
+        """Events of these kinds, in the columns that mean something for them. Where there are none, Spark
+        sees before it runs anything that nothing follows from them."""
         made = next((name for name, those in KINDS_OF.items() if {*kinds} <= {*those}), None)
         if made is None or self._table is None:
             rows = self.events
         else:
             rows = corrected(self._table(made), self.clocks.ahead_us)
-        return rows.where(F.col("kind").isin(*kinds))
+        there = sorted(self.kinds & {*kinds})
+        return rows.where(F.col("kind").isin(*there) if there else F.lit(False))
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of rows that this history has: looked through once for all audits."""
+        return frozenset(row["kind"] for row in self._read.select("kind").distinct().collect())
 
     @cached_property
     def marks(self) -> DataFrame:
@@ -123,12 +133,13 @@ class Evidence:
 
     @cached_property
     def lived(self) -> DataFrame:
-        """The lives of all writers, with the crashes that somebody saw."""
-        return self.keep(known_lives(self._lives, self.marks))
+        """The lives of all writers, also those that only neighbours tell of; with crashes that were
+        witnessed."""
+        return self.keep(known_lives(self._all_lives, self.marks))
 
     @cached_property
     def doubts(self) -> DataFrame:
-        found = doubts(self.events, self._lives, self.simulated)
+        found = doubts(self.events, self._all_lives, self.simulated)
         if self._left_out:
             found = found.unionByName(unread(self._lives, self._left_out))
         for which, what in ((self.clocks.doubted, CLOCK), (self._contradicted, CONTRADICTION)):
@@ -245,8 +256,11 @@ class Evidence:
     @cached_property
     def lies(self) -> DataFrame:
         """Where sight and membership at home differ."""
-        home = self.once(memberships(self.of("member-joined", "member-left"), self.lived))
-        return self.once(lies(self.stays, home, self.informed))
+        return self.once(lies(self.stays, self._home, self.informed))
+
+    @cached_property
+    def _home(self) -> DataFrame:
+        return self.once(memberships(self.of("member-joined", "member-left"), self.lived))
 
     def lasting(self, bound_s: float) -> DataFrame:
         """Of these the ones that can have lasted so long, or that something happened in: of a large history
@@ -266,7 +280,13 @@ class Evidence:
         if self._rows <= SMALL_ROWS:
             return self.lies
         moments = self.disturbances.select("world", F.col("since").alias("at"))
-        return self.keep(lasting(self.lies, moments, self.simulated, self.times))
+        facts = (self.informed, moments, self.simulated, self.times)
+        return self.keep(lasting(self.stays, self._home, *facts, self._rows))
+
+    @cached_property
+    def _all_lives(self) -> DataFrame:
+        missed = self.keep(unheard(self._lives, self.marks, self.simulated))
+        return self._lives if missed.isEmpty() else self.keep(self._lives.unionByName(missed))
 
     @cached_property
     def _lives(self) -> DataFrame:
@@ -302,3 +322,19 @@ class Evidence:
         """Forget what was kept."""
         for frame in self._kept:
             frame.unpersist()
+
+
+def judged_with(*kinds: str) -> Callable[[Audit], Audit]:
+    """An audit that rests on rows of these kinds: of a history that has none it says nothing, and plans
+    nothing."""
+
+    def only(audit: Audit) -> Audit:
+        @wraps(audit)
+        def judge(evidence: Evidence, **bounds: float) -> DataFrame:
+            if evidence.kinds.isdisjoint(kinds):
+                return evidence.doubts.sparkSession.createDataFrame([], FINDINGS)
+            return audit(evidence, **bounds)
+
+        return judge
+
+    return only

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
 from rostra.history.shape import shaped
@@ -21,6 +21,7 @@ from rostra.history.shape import shaped
 THE_RECEIVER_LEFT: Final = "the receiver left"
 
 
+@judged_with("delivered", "stream-gap")
 def fifo_gap_free(evidence: Evidence) -> DataFrame:
     """Every run that a receiver was handed (`FINDINGS`)."""
     runs = evidence.of("delivered", "stream-started", "stream-gap", "stream-ended").select(

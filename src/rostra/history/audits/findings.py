@@ -90,7 +90,12 @@ def doubts(events: DataFrame, lived: DataFrame | None = None, known: DataFrame |
         from_at=F.coalesce("after_at", "since"),
         rows=F.col("last_number") - F.col("first_number") + 1,
     )
-    tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
+    # Of a life without a row, the tail is all that came after the one before.
+    ended = F.when(F.col("rows") == 0, F.lag("last_at").over(next_life))
+    tails = lived.withColumn("until_at", F.lead("began_at").over(next_life)).withColumn(
+        "last_at", F.coalesce(F.least(ended, "last_at"), "last_at")
+    )
+    tails = tails.where(
         F.coalesce(F.col("ended_by") == "unknown", F.lit(True)) & F.col("role").isin("agent", "server")
     )
     lost = shaped(
@@ -118,6 +123,27 @@ def unread(lived: DataFrame, files: Iterable[str]) -> DataFrame:
         what=F.lit(HOLE),
         from_at=F.col("day").cast("timestamp"),
         until_at=F.lit(None).cast("timestamp"),
+    )
+
+
+def unheard(lived: DataFrame, marks: DataFrame, known: DataFrame) -> DataFrame:
+    """Lives of which no file is here, though neighbours met them: as `lived`, of no rows, from the first
+    meeting to the last. Of writers that have no other life here nothing is judged anyway; a simulator
+    (`known`) loses nothing."""
+    key = list(Key._fields)
+    met = (
+        marks.where((F.col("kind") == "link-up") & F.col("life").isNotNull())
+        .groupBy("world", F.col("peer").alias("writer"), F.col("life").alias("epoch"))
+        .agg(F.min("at").alias("began_at"), F.max("at").alias("last_at"))
+        .join(F.broadcast(known), "world", "left_anti")
+        .join(F.broadcast(lived.select(*key)), key, "left_anti")
+    )
+    roles = lived.groupBy("world", "writer").agg(F.min("role").alias("role"))
+    nothing = F.lit(0).cast("long")
+    return met.join(F.broadcast(roles), ["world", "writer"]).select(
+        *("world", "writer", "role", "epoch", "began_at", "last_at"),
+        *(nothing.alias(name) for name in ("last_seq", "rows", "dropped")),
+        *(F.lit("unknown").alias("ended_by"), F.lit(True).alias("whole")),
     )
 
 

@@ -9,15 +9,13 @@ All are judged in stretches in which nothing is broken but hosts, and has not be
 partition, sides find their own leaders, and which agents are on which side is not asked here.
 """
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rostra.history.audits.every_change import working
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import lies, meeting
 from rostra.history.places import host_of, way
@@ -29,11 +27,13 @@ BOUND_S: Final = 150.0
 STORY: Final = ("world", "writer", "epoch", "group")
 STANDING: Final = ("leads", "child", "out")
 
+if_led: Final = judged_with("led")
+
 
 def stood(evidence: Evidence) -> DataFrame:
     """world, writer, epoch, group, what, domain, from_at, until_at: without the times in which it had nothing
     of the set."""
-    rows = evidence.events.where((F.col("kind") == "led") & F.col("what").isin(*STANDING))
+    rows = evidence.of("led").where(F.col("what").isin(*STANDING))
     story = Window.partitionBy(*STORY).orderBy("seq")
     return (
         rows.select(*STORY, "seq", "at", "what", "domain")
@@ -53,10 +53,8 @@ def leading(evidence: Evidence) -> DataFrame:
 
 def listed(evidence: Evidence) -> DataFrame:
     """world, seen_by, epoch, group, member, joined_at, left_at."""
-    rows = evidence.events.where(
-        (F.col("kind") == "led")
-        & F.col("what").isin("lists", "child", "out")
-        & ~F.col("change").eqNullSafe("kept")
+    rows = evidence.of("led").where(
+        F.col("what").isin("lists", "child", "out") & ~F.col("change").eqNullSafe("kept")
     )
     story = Window.partitionBy(*STORY).orderBy("seq")
     over = F.col("what") != "lists"
@@ -80,7 +78,7 @@ def listed(evidence: Evidence) -> DataFrame:
 
 def at_home(evidence: Evidence) -> DataFrame:
     """world, group, member, joined_at, left_at."""
-    rows = evidence.events.where((F.col("kind") == "led") & (F.col("what") == "member"))
+    rows = evidence.of("led").where(F.col("what") == "member")
     story = Window.partitionBy(*STORY, "member").orderBy("seq")
     return (
         rows.select(*STORY, "seq", "at", "member", "change")
@@ -135,12 +133,15 @@ def judged(
     what is wrong of a set rests on all its agents."""
     calm = working(evidence, bound_s)
     agents = there.groupBy(*key).agg(F.collect_set("writer").alias("writers"))
+    writers = F.col("writers")
     broken = undoubted(
         meeting(wrong, calm, evidence.times).join(F.broadcast(agents), key),
         evidence.doubted,
-        F.col("writers"),
+        writers,
         F.col("moment"),
         since=F.col("from_at"),
+        through=F.flatten(F.transform(writers, lambda agent: way(agent, F.get(writers, F.lit(0))))),
+        reached=F.col("since"),
     )
     nobody = {"writer": F.lit(None), "epoch": F.lit(None), "seq": F.lit(None)}
     return shaped(broken, FINDINGS, at="moment", text=text, **nobody).unionByName(
@@ -166,6 +167,7 @@ def lists_judged(evidence: Evidence, bound_s: float, *wrongs: str) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
         through=way(here, home),
+        reached=F.col("since"),
     )
     text = F.concat(
         F.col("seen_by"),
@@ -191,15 +193,3 @@ def _fine(evidence: Evidence, there: DataFrame, calm: DataFrame) -> DataFrame:
         seq=F.lit(None),
         text=F.lit(None),
     )
-
-
-def if_led(audit: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    """This audit, which of a history without led sets says nothing, and plans nothing."""
-
-    @wraps(audit)
-    def judge(evidence: Evidence, **bound: float) -> DataFrame:
-        if evidence.events.where(F.col("kind") == "led").isEmpty():
-            return evidence.events.sparkSession.createDataFrame([], FINDINGS)
-        return audit(evidence, **bound)
-
-    return judge

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.places import host_of, way
 from rostra.history.shape import shaped
@@ -27,6 +27,7 @@ AFTERMATH_S: Final = 10.0
 """For so long after something failed or came back, what is late may be late for that."""
 
 
+@judged_with("delivered")
 def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every delivery of a stream that flowed while others joined or left (`FINDINGS`)."""
     kind = F.col("kind")

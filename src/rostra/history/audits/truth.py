@@ -13,8 +13,10 @@ What cannot be reached must not be seen. Which way is broken is known from a sim
 from what the two ends of a link and the gaps between two lives of a server say.
 """
 
+from bisect import bisect_left
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -69,9 +71,6 @@ CALM: Final = StructType(
 
 BUCKET_S: Final = 3600
 """What shares some time is looked for hour by hour, so that nothing is compared with another day."""
-
-LASTING_S: Final = 1.0
-"""A lie that lasts so long is worth a look, whatever happened meanwhile."""
 
 DISTURBING: Final = (
     *("link-up", "link-moved", "link-down"),
@@ -133,38 +132,6 @@ def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
         what=F.when(F.col("is_seen"), "ghost").otherwise("missing"),
         from_at="at",
         mended=F.coalesce(F.col("is_seen_next") != F.col("is_seen"), F.lit(False)),
-    )
-
-
-def lasting(found: DataFrame, moments: DataFrame, known: DataFrame, times: DataFrame) -> DataFrame:
-    """Of these `lies` the ones that lasted for a second, or in which one of these `moments` lies (world, at);
-    and all of simulated worlds. Nearly all lies are news on their way, so few are left."""
-    ended = found.join(F.broadcast(times), "world").withColumn("end", F.coalesce("until_at", "newest"))
-    hours = moments.groupBy("world", bucket(F.col("at")).alias("hour")).agg(
-        F.collect_set("at").alias("moments")
-    )
-    simulated = known.select("world").distinct().withColumn("simulated", F.lit(True))
-
-    def of_hour(edge: str) -> DataFrame:
-        return F.broadcast(
-            hours.select(
-                "world", F.col("hour").alias(f"{edge}_hour"), F.col("moments").alias(f"{edge}_moments")
-            )
-        )
-
-    def holds(edge: str) -> Column:
-        within = F.exists(f"{edge}_moments", lambda at: (at >= F.col("from_at")) & (at <= F.col("end")))
-        return F.coalesce(within, F.lit(False))
-
-    long = F.unix_micros("end") - F.unix_micros("from_at") >= int(LASTING_S * 1e6)
-    return (
-        ended.join(F.broadcast(simulated), "world", "left")
-        .withColumn("first_hour", bucket(F.col("from_at")))
-        .withColumn("last_hour", bucket(F.col("end")))
-        .join(of_hour("first"), ["world", "first_hour"], "left")
-        .join(of_hour("last"), ["world", "last_hour"], "left")
-        .where(long | F.col("simulated").isNotNull() | holds("first") | holds("last"))
-        .select(*LIES.names)
     )
 
 
@@ -347,11 +314,48 @@ def in_the_way(intervals: DataFrame, failed: DataFrame) -> DataFrame:
     """Every interval (`seen_by`, `member`, `from_at`, `end`) with every fault on the way between the two that
     it shares time with; `failed` is `at_fault`."""
     hours = hourly(failed, "fault_from", "fault_until")
-    near = hourly(intervals, "from_at", "end").join(
-        F.broadcast(hours.select("world", "bucket").distinct()), ["world", "bucket"], "left_semi"
+    placed = _in_hours(intervals, hours.select("world", "bucket").distinct()).withColumn(
+        "place", F.explode(way(F.col("seen_by"), host_of(F.col("member"))))
     )
-    placed = near.withColumn("place", F.explode(way(F.col("seen_by"), host_of(F.col("member")))))
     return _together(placed, hours, ["world", "place"])
+
+
+def _in_hours(intervals: DataFrame, hours: DataFrame) -> DataFrame:
+    """Every interval (`from_at` to `end`) in each of these hours (world, bucket) that it has a part of. Most
+    have none, and an interval may be years long: so how many of them come before any hour is looked up, and
+    not counted."""
+    found: dict[str, list[int]] = {}
+    for world, hour in sorted(map(tuple, hours.collect())):
+        found.setdefault(world, []).append(hour)
+    if not found:
+        return intervals.where(F.lit(False)).withColumn("bucket", F.lit(None).cast("long"))
+    known = pa.table(
+        {
+            "world": pa.array(found, pa.string()),
+            "first_hour": pa.array([those[0] for those in found.values()], pa.int64()),
+            "hours": pa.array(list(found.values()), pa.list_(pa.int64())),
+            "before": pa.array(
+                [
+                    [bisect_left(those, hour) for hour in range(those[0], those[-1] + 2)]
+                    for those in found.values()
+                ],
+                pa.list_(pa.int32()),
+            ),
+        }
+    )
+
+    def before(hour: Column) -> Column:
+        place = F.greatest(hour - F.col("first_hour"), F.lit(0))
+        return F.get("before", F.least(place, F.size("before") - 1).cast("int"))
+
+    return (
+        intervals.join(F.broadcast(intervals.sparkSession.createDataFrame(known)), "world")
+        .withColumn("skipped", before(bucket(F.col("from_at"))))
+        .withColumn("many", before(bucket(F.col("end")) + 1) - F.col("skipped"))
+        .where((F.col("end") >= F.col("from_at")) & (F.col("many") > 0))
+        .withColumn("bucket", F.explode(F.slice("hours", F.col("skipped") + 1, F.col("many"))))
+        .drop("first_hour", "hours", "before", "skipped", "many")
+    )
 
 
 def sharing(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:

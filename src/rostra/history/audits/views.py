@@ -10,17 +10,15 @@ A stay of a member is from its join to its leave, at its own agent. A host looks
 view that one of its members is given until it is blocked, or has no member any more.
 """
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence
-from rostra.history.audits.findings import FINDINGS
+from rostra.history.audits.evidence import Evidence, judged_with
 
 KINDS: Final = ("view", "view-agreed")
+if_agreed: Final = judged_with(*KINDS)
 STORY: Final = ("world", "writer", "epoch", "group")
 
 
@@ -191,19 +189,6 @@ def agreed_groups(evidence: Evidence) -> DataFrame:
         return evidence.keep(evidence.of(*KINDS).select("world", "group").distinct())
 
     return evidence.judged("agreed groups", found)
-
-
-def if_agreed(judge: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    """This audit, which of a history without agreed groups says nothing, and reads nothing again."""
-
-    @wraps(judge)
-    def judged(evidence: Evidence, **bound: float) -> DataFrame:
-        groups = agreed_groups(evidence)
-        if groups.isEmpty():
-            return groups.sparkSession.createDataFrame([], FINDINGS)
-        return judge(evidence, **bound)
-
-    return judged
 
 
 def _of_agreed(evidence: Evidence, *kinds: str) -> DataFrame:

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
 from rostra.history.audits.owed import owed
@@ -42,6 +42,7 @@ def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
 
 
+@judged_with("changed")
 def numbers(evidence: Evidence) -> DataFrame:
     """Each numbered change beside the one before, per watcher: a window, so a change that is missing is found
     even if another comes twice. A new list, coming back to watch, and being named after a row that did

@@ -417,13 +417,25 @@ class AccessAgent(Service):
 
     def _closed(self) -> None:
         """Groups that were closed to this host while its programs were in them."""
+        led = self.stack[LED_AGENT].sets
+        for group in [each for each in led if self.judge.is_closed_to(each, self.host)]:
+            for me in sorted(led[group].members):
+                self._sift(
+                    self.stack.call(
+                        self._now, self, LED_AGENT, Asked(me, self._own_token(None), LeaveLed(group))
+                    )
+                )
+                self._put_out(me, group)
         for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
-            refusal = NotAllowed(f"{group} is not for programs of {self.host}", fix="choose another name")
             for me in sorted(self._agent.groups[group].members):
                 self._call(Asked(me, self._own_token(None), Leave(group)))
                 self._out.append(MemberUnlisted(me, group, (self._agent.incarnation, self._agent.counter)))
-                self._out.append(AccessEnded(me, group, refusal.what))
-                self._out.append(Tell((me,), PutOut(group, denied(refusal))))
+                self._put_out(me, group)
+
+    def _put_out(self, me: Endpoint, group: Group) -> None:
+        refusal = NotAllowed(f"{group} is not for programs of {self.host}", fix="choose another name")
+        self._out.append(AccessEnded(me, group, refusal.what))
+        self._out.append(Tell((me,), PutOut(group, denied(refusal))))
 
     def _expel(self, stay: Stay, refusal: RostraError) -> None:
         """Out of the group, and tell it why (S-012)."""

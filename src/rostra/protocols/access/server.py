@@ -29,7 +29,7 @@ from rostra.core.effects import (
 from rostra.core.records import RECORD_BYTES_MAX
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
-from rostra.names import Domain, Group, check_public, inside, make_group
+from rostra.names import Domain, Group, check_not_transient, inside, make_group
 from rostra.protocols.access.closed import keep_copy, load_copies
 from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX
 from rostra.protocols.access.judge import Judge
@@ -180,7 +180,7 @@ class AccessServer(Service):
 
 def checked_list(group: Group, allowed: tuple[Domain, ...]) -> tuple[Domain, ...]:
     make_group(group.name, group.scope)
-    check_public(group.name)
+    check_not_transient(group.name)
     if not 1 <= len(allowed) <= ALLOWED_MAX:
         raise BadInput(f"a list of {len(allowed)} domains and hosts", fix=f"name 1 to {ALLOWED_MAX}")
     for path in allowed:

@@ -62,7 +62,7 @@ from rostra.errors import (
 )
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Cause
-from rostra.names import Domain, Endpoint, Group, depth, enclosing, inside, labels, parent
+from rostra.names import Domain, Endpoint, Group, depth, inside, labels, parent, scope_to_use
 from rostra.protocols.agreed.branch import (
     BranchCut,
     HolderAsked,
@@ -88,6 +88,7 @@ from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
+from rostra.protocols.agreed.refusals import no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import member_sheet
@@ -247,8 +248,10 @@ class AgreedAgent(Service):
         if not inside(group.scope, self.host):
             raise ScopeExceeded(
                 f"{self.host} is outside of {group.scope}, and {group} cannot reach it",
-                fix=f"choose a scope that contains both: {', '.join(enclosing(self.host)[1:])}",
+                fix=scope_to_use(group.scope, parent(self.host)),
             )
+        if not event.create and self._agent.gate.is_closed_to(group, self.host):
+            raise no_such(group)
         self._agent.check_may_join(group)
         check_survive(kind.survive)
         event = replace(event, meta=with_level(event.meta, self._config.level))
@@ -507,6 +510,11 @@ class AgreedAgent(Service):
             out.append(Ignored("ViewTold", "the core-set may not know that we are back"))
             return
         before = known.view
+        if before is not None and told.id[:2] < before.id[:2] and self._follows(known):
+            # Of a set that began anew from what we held before: it has to count on from what we hold now.
+            out.append(Ignored("ViewTold", "older than the view that we hold"))
+            self._hold_one(told.group, out)
+            return
         view = view_of(told, before)
         if view is None:
             out.append(Send(self._server, ViewTaken(told.group, self.host, told.id, whole=True)))
@@ -516,6 +524,7 @@ class AgreedAgent(Service):
         known.fence = told.fence
         was_blocked, known.blocked = known.blocked, told.blocked or still_drained(self, known, view)
         known.lived = told.lived if told.blocked else view.ids
+        known.returned.update([each for each in told.returned if each[0].endpoint in known.members])
         inside_now = frozenset(view.ids)
         for member in known.members.values():
             match member.stage:

@@ -9,6 +9,7 @@
     server ── BranchLost ───▶ parent ──▶ ...                   a host or domain below is lost
     server ── BranchCut ────▶ children ──▶ agents              its parent is lost, and the core-sets beyond it
     server ── HoldingsAsked ▶ children ──▶ agents              its parent is back: send `HostHolds`
+    server ── ReopenAsked ──▶ server of another part           an administrator wants one set of them
 
     agent ◀── HolderAsked ─── cluster ◀── ... ◀── core-set     a group stands still: what have you of it?
 
@@ -26,7 +27,7 @@ from msgspec import Meta, Struct
 
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import MEMBERS_MAX, TRIED_MAX, GroupVerb, Number, Pid
+from rostra.protocols.agreed.changes import MEMBERS_MAX, TRIED_MAX, GroupVerb, MemberId, Number, Pid
 from rostra.protocols.agreed.groups import APART_MAX, AgreedMember, MemberIds
 
 TEXT_MAX: Final = 256
@@ -90,6 +91,8 @@ class ViewTold(BranchMessage, frozen=True, tag=226):
     blocked: Annotated[str, Meta(max_length=TEXT_MAX)] = ""  # why this side must not go on; empty: it lives
     parts: Annotated[tuple[MemberIds, ...], Meta(max_length=APART_MAX)] = ()  # that merged
     lived: MemberIds = ()  # if it is blocked: the members of the last view that lived
+    returned: Annotated[tuple[tuple[MemberId, Number], ...], Meta(max_length=MEMBERS_MAX)] = ()
+    """Members that were out of a living view before: each with the fence with which it was back."""
 
 
 class ViewTaken(BranchMessage, frozen=True, tag=227):
@@ -131,6 +134,13 @@ class HoldingsAsked(BranchMessage, frozen=True, tag=231):
     domain: Domain
     group: Group | None = None
     hosts: Hosts = ()
+
+
+class ReopenAsked(BranchMessage, frozen=True, tag=232):
+    """An administrator wants the parts of this set to become one (`administration.py`)."""
+
+    set: Domain
+    request: Annotated[str, Meta(max_length=TEXT_MAX)]
 
 
 class LeaseAsked(BranchMessage, frozen=True, tag=240):
@@ -179,6 +189,7 @@ AnyBranchMessage = (
     | BranchLost
     | BranchCut
     | HoldingsAsked
+    | ReopenAsked
     | HolderAsked
     | LeaseAsked
     | LeaseGiven

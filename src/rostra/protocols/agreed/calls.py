@@ -7,15 +7,17 @@
 Calls are repeated until they are answered, and done once (`question`).
 """
 
+from enum import IntEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
-from rostra.names.checks import check_number
+from rostra.names.checks import check_number, check_text
 from rostra.protocols.agreed.branch import TEXT_MAX, BranchMessage, HostQuestion, Hosts, ViewId, ViewMembers
 from rostra.protocols.agreed.changes import MEMBERS_MAX, Data, MemberId, Number
+from rostra.protocols.agreed.config import SET_MEMBERS_MAX
 from rostra.protocols.agreed.groups import APART_MAX, MemberIds
 from rostra.protocols.agreed.orders import AnyOrder
 from rostra.protocols.agreed.sheets import Properties
@@ -149,6 +151,45 @@ class DrainedGroup(Struct, frozen=True, array_like=True):
 
 class HostDrained(Said, frozen=True, tag=41):
     groups: Annotated[tuple[DrainedGroup, ...], Meta(max_length=GROUPS_MAX)] = ()
+
+
+# An administrator's changes of sets (`administration.py`)
+
+
+class SetVerb(IntEnum):
+    LOOK = 0
+    JOIN = 1
+    LEAVE = 2
+    SPLIT = 3
+    MERGE = 4
+    ADD_PARENT = 5
+    DEL_PARENT = 6
+
+
+class AdministerSet(Request, frozen=True, tag=42):
+    """`servers`: who joins or leaves; of a split, the first side; of a merge, one server of another part, or
+    none: all parts in sight."""
+
+    set: Domain
+    verb: SetVerb
+    servers: tuple[Domain, ...] = ()
+    names: tuple[Annotated[str, check_text], ...] = ()  # of the sides of a split
+
+
+class SetServer(Struct, frozen=True, array_like=True):
+    server: Domain
+    is_parent: bool
+    level: Number = 0
+
+
+class SetShown(Said, frozen=True, tag=42):
+    """A part of a set, as the server that was asked is in it."""
+
+    set: Domain
+    part: str  # its name, if it is a set of its own since; otherwise empty
+    number: Number  # of its view
+    servers: Annotated[tuple[SetServer, ...], Meta(max_length=SET_MEMBERS_MAX)] = ()
+    outside: Annotated[tuple[Domain, ...], Meta(max_length=SET_MEMBERS_MAX)] = ()  # linked, in other parts
 
 
 class GroupPresented(Said, frozen=True, tag=40):

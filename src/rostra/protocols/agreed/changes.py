@@ -41,6 +41,7 @@ WANTED_MAX: Final = 256
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Data = Annotated[bytes, Meta(max_length=DATA_BYTES_MAX)]
+SetName = Annotated[str, Meta(max_length=1024)]
 
 
 class ServerId(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -72,6 +73,7 @@ class SetMember(Struct, frozen=True, array_like=True):
     joined: Number = 0  # the number of the view in which it joined; 0 of those that founded the set
     place: Number = 0  # of founders: in the configuration
     parent: bool = False  # it is the server of the domain whose children the others are (V-003)
+    level: Number = 0  # which changes it knows of (`config.SET_LEVEL`); 0 of one that says nothing about it
 
     @property
     def gid(self) -> tuple[int, int, ServerId]:
@@ -92,6 +94,11 @@ class SetView(Struct, frozen=True, array_like=True):
 
     def rank(self, server: ServerId) -> int:
         return self.servers.index(server)
+
+    @property
+    def level(self) -> int:
+        """What all of them know of. It changes with the view, and so by agreement alone."""
+        return min([member.level for member in self.members])
 
     def without(self, gone: frozenset[ServerId]) -> tuple[SetMember, ...]:
         return tuple([member for member in self.members if member.id not in gone])
@@ -141,6 +148,23 @@ class PartReopened(Change, frozen=True, tag=5):
     """An administrator lets it look for other parts again (V-008: Merge)."""
 
     request: Annotated[str, Meta(max_length=256)]
+
+
+class SetSplit(Change, frozen=True, tag=6):
+    """An administrator makes two sets of one (V-009). Each side goes on as if it had lost the other
+    (`side_of`). A side with a name looks for no other; one without goes on under the name that it has."""
+
+    first: Servers
+    second: Servers
+    names: tuple[SetName, SetName]
+    own: Pid  # names what the second side makes of this commit: two lists have no id in common
+
+
+class LevelRaised(Change, frozen=True, tag=7):
+    """A server that is the same member as before is of a later version now."""
+
+    server: ServerId
+    level: Number
 
 
 class GroupVerb(IntEnum):
@@ -206,7 +230,17 @@ class GroupPlace(Struct, frozen=True, array_like=True):
     mover: ServerId | None = None  # who is about to take it to its other set
 
 
-AnyChange = ServersFailed | ServerLeft | PartsMerged | PartGaveUp | PartReopened | GroupChange | GroupPlaced
+AnyChange = (
+    ServersFailed
+    | ServerLeft
+    | PartsMerged
+    | PartGaveUp
+    | PartReopened
+    | SetSplit
+    | LevelRaised
+    | GroupChange
+    | GroupPlaced
+)
 
 
 def same_event(one: AnyChange, other: AnyChange) -> bool:
@@ -224,7 +258,7 @@ def same_event(one: AnyChange, other: AnyChange) -> bool:
 
 def is_kept(change: AnyChange) -> bool:
     """Failures are seen from the state, again if need be."""
-    return isinstance(change, GroupChange | GroupPlaced | ServerLeft | PartGaveUp | PartReopened)
+    return not isinstance(change, ServersFailed | PartsMerged)
 
 
 def still_matters(change: AnyChange, view: SetView) -> bool:
@@ -233,6 +267,10 @@ def still_matters(change: AnyChange, view: SetView) -> bool:
             return server in view.servers
         case PartGaveUp(number):
             return number == view.number
+        case LevelRaised(server, level):
+            return any(each.id == server and each.level < level for each in view.members)
+        case SetSplit(first, second):
+            return bool(first and second) and sorted((*first, *second)) == sorted(view.servers)
     return True
 
 
@@ -277,9 +315,11 @@ def priority_of(
             return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
         case ServerLeft(server):
             return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
+        case SetSplit():
+            return Priority(0, 1, 1, -deferrals, 0, "", rank, pid.count)
         case PartsMerged():
             return Priority(0, 1, 2, -deferrals, 0, pid.creator.server, rank, pid.count)
-        case PartGaveUp() | PartReopened():
+        case PartGaveUp() | PartReopened() | LevelRaised():
             return Priority(0, 1, 2, -deferrals, 0, "", rank, pid.count)
         case GroupPlaced(group):
             return Priority(1, 1, 2, -deferrals, 0, group.name, rank, pid.count)
@@ -334,7 +374,10 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
             return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
         case PartsMerged(parts):
             return merged_view(parts, proposal.pid)
-        case PartGaveUp() | PartReopened() | GroupChange() | GroupPlaced():
+        case LevelRaised(server, level):
+            raised = [replace(each, level=level) if each.id == server else each for each in view.members]
+            return SetView(view.number + 1, proposal.pid, tuple(raised))
+        case PartGaveUp() | PartReopened() | SetSplit() | GroupChange() | GroupPlaced():
             return view
 
 
@@ -354,6 +397,27 @@ def merged_view(parts: tuple[SetPart, ...], pid: Pid) -> SetView:
         is_new = part.view.number == 0 < number - 1
         members += [replace(each, joined=number) if is_new else each for each in part.view.members]
     return SetView(number, pid, tuple(sorted(members, key=lambda each: each.gid)))
+
+
+def side_of(record: CommitRecord, server: ServerId) -> CommitRecord:
+    """A commit as this server applies it: for each side a split is the loss of the other."""
+    change = record.proposal.change
+    if not isinstance(change, SetSplit):
+        return record
+    is_first = server in change.first
+    lost = change.second if is_first else change.first
+    pid = record.proposal.pid if is_first else change.own
+    gone = tuple(sorted({*record.absent, *lost}))
+    proposal = replace(record.proposal, pid=pid, change=ServersFailed(lost))
+    return replace(record, proposal=proposal, absent=gone)
+
+
+def sides(record: CommitRecord) -> tuple[CommitRecord, ...]:
+    """What servers may make of it: of a split, each side its own."""
+    change = record.proposal.change
+    if not isinstance(change, SetSplit):
+        return (record,)
+    return tuple([side_of(record, side[0]) for side in (change.first, change.second)])
 
 
 def part_of(proposal: Proposal, server: ServerId) -> SetPart | None:

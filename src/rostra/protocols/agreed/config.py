@@ -26,8 +26,13 @@ HOST_GROUPS_MAX: Final = 1_024
 """Groups of which one host has members, at one server. As many as it may claim."""
 
 EMPTIED_MAX: Final = 1_024
-"""Groups without a member, and that no side may live in, that a set remembers: with one more all of them are
-forgotten. Their numbers begin anew then, and their fences go on above all that were forgotten."""
+"""Groups without a member, and that no side may live in, that a set remembers, those that were deleted among
+them: with one more all of them are forgotten. Their numbers begin anew then, and their fences go on above all
+that were forgotten."""
+
+CREATED_MAX: Final = 4_096
+"""Groups that were created, or were given attributes, in one set: they stay without members until they are
+deleted. One more is refused."""
 
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what its core-set has not answered. A lost hop of the branch costs as much."""
@@ -61,7 +66,14 @@ not come back are then removed. It should exceed what a link takes to come up ag
 
 
 LEVEL_MAX: Final = 1 << 30
-"""Of members (`seniority.py`)."""
+"""Of members (`seniority.py`), and of servers."""
+
+SET_LEVEL: Final = 1
+"""Of servers of this version: what they know of, among changes that came after the first version.
+
+    1    `SetSplit`, `LevelRaised`
+
+Such a change is proposed only in a view in which all servers are of that level."""
 
 
 class AgreedConfig(Struct, frozen=True, kw_only=True):
@@ -113,6 +125,8 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     `level`
         An agent's, of its members (`seniority.py`): raised with every roll-out, members that were restarted
         are told from those that were not. Default 0.
+    `set_level`
+        A server's own level (`SET_LEVEL`). Lower only in tests, which have servers of earlier versions.
     `down_after_s`
         A group whose members are all in one branch has been so for this long before that branch's set takes
         it over (`T_down`). Default 2.0. Lowering it: members that come and go at the border of two branches
@@ -131,6 +145,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     moves: bool = False
     level: int = 0
     down_after_s: float = 2.0
+    set_level: int = SET_LEVEL
 
     def __post_init__(self) -> None:
         for name in (

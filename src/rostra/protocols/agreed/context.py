@@ -1,7 +1,7 @@
 """What every part of a set's core uses: its state, and the effects of one step."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from rostra.protocols.agreed.changes import (
     ServerId,
     is_kept,
     same_event,
+    still_matters,
 )
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.cut import Accusations
@@ -39,8 +40,12 @@ from rostra.protocols.agreed.state import (
     Holding,
     Idle,
     QueuedChange,
+    Remembered,
     SetState,
 )
+
+REMEMBERED_MAX: Final = 1_024
+"""Changes of others that one server keeps in mind."""
 
 
 class SetContext:
@@ -124,7 +129,8 @@ class SetContext:
         state = self.state
         known = any(same_event(each.change, change) for each in state.queue)
         committed = state.last is not None and same_event(state.last.proposal.change, change)
-        if is_kept(change) and not known and not committed:
+        matters = is_kept(change) and still_matters(change, state.view)
+        if matters and not known and not committed:
             self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
 
     def _try(self, proposal: Proposal) -> None:
@@ -143,6 +149,35 @@ class SetContext:
 
     def _forget(self, pid: Pid) -> None:
         self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))
+
+    # Changes of others
+
+    def _remember(self, one: Remembered) -> None:
+        kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
+        self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Changes that nobody looks after any more but us."""
+        state = self.state
+        reachable = frozenset(self.state.view.servers) - state.isolated
+        lost = [each for each in state.remembered if each.keeper not in reachable]
+        if lost:
+            self._set(remembered=tuple([each for each in state.remembered if each.keeper in reachable]))
+            for each in lost:
+                self._enqueue(each.proposal.change, -each.proposal.priority.minus_deferrals)
+
+    def _best_remembered(self) -> Remembered | None:
+        """Released from a lock, we acknowledge what was refused before (V-074)."""
+        state = self.state
+        found = [
+            each
+            for each in state.remembered
+            if each.is_open
+            and state.base == each.proposal.base
+            and each.round.coordinator not in state.isolated
+        ]
+        return min(found, key=lambda each: each.proposal.priority, default=None)
 
     # Evidence
 

@@ -7,8 +7,7 @@ fails (section III of the paper). There is no quorum: a commit goes on without s
 
 `state.py` draws the phases. A coordinator goes on without the servers that it isolated, and a server that
 applies its commit isolates them too. What holds: **two servers that committed different changes on one
-base have isolated each other, at least one way.** The argument, for a server s that
-committed change p and a server t that committed q:
+base have isolated each other, at least one way.** The argument, if s committed p, and t q:
 
 1. An acknowledgement is a lock (V-072). A lock ends with the commit, with its coordinator's own `Yield`, or
    after an election.
@@ -24,26 +23,21 @@ coordinator since; so t acknowledged q before S, and T was before that: T < S. I
 
 Where we differ from the paper, and why:
 
-- An acknowledged change is not displaced by one of higher priority (V.D.2.b says it is): only its coordinator
-  gives it back. Otherwise it may commit with an acknowledgement that does not hold any more (TV1).
+- An acknowledged change is not displaced by one of higher priority (V.D.2.b): only its coordinator gives it
+  back. Otherwise it may commit with an acknowledgement that does not hold any more (TV1).
 - A commit that did not come is asked for, before the coordinator counts as failed (TV3).
 - The commit carries the cut. Gossip alone does not isolate (`cut.py`).
-- The winner of an election is the most senior of those that are locked and lack the commit. One that has
-  committed says so to each that asks, and goes on: it may be locked on the next change already. It isolates
-  nobody, for what it committed cannot be taken back; otherwise one link that breaks makes three parts.
-- Isolation is of the set and not of the link, which other protocols use: so the isolated server is told, once
-  (`PartedFromSet`), and does not have to find out from silence.
-- A server that acknowledged, or was only told of, a change proposes it if its coordinator is lost, also when
-  it was released from it (V-088).
-- The interrupted change is completed before its coordinator is removed, if those who saw the failure knew of
-  it. A server that did not may have proposed the removal at once, which goes first by its priority (V-086).
-- A `Busy` that a server sends on behalf of a coordinator that we isolated, and it did not, is no sign of
-  life: that server is on the other side. Otherwise two coordinators, each waiting for a server that the other
-  has locked, would wait for ever.
+- The winner of an election is the most senior server that is locked and lacks the commit. A server that has
+  committed answers each that asks, and goes on; it isolates no server, since its commit cannot be undone.
+- Isolation is of the set and not of the link; the isolated server is notified once (`PartedFromSet`).
+- A server that acknowledged or received a change proposes it if its coordinator is lost (V-088).
+- The interrupted change is completed before its coordinator is removed, if the servers that saw the failure
+  knew of it; otherwise the removal goes first by its priority (V-086).
+- A `Busy` on behalf of a coordinator that we isolated is no sign of life: its sender is on the other side;
+  two coordinators that each wait for a server locked by the other would wait for ever.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -69,7 +63,6 @@ from rostra.protocols.agreed.changes import (
     Round,
     ServerId,
     ServersFailed,
-    SetMember,
     SetView,
     bases,
     follows,
@@ -78,6 +71,7 @@ from rostra.protocols.agreed.changes import (
     name_of_part,
     priority_of,
     same_event,
+    side_of,
     still_matters,
     view_after,
 )
@@ -102,8 +96,10 @@ from rostra.protocols.agreed.messages import (
     Yield,
 )
 from rostra.protocols.agreed.moves import applied
+from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.reform import Reforming, is_merge
 from rostra.protocols.agreed.state import (
+    NOBODY,
     Coordinating,
     Electing,
     Holding,
@@ -115,9 +111,6 @@ from rostra.protocols.agreed.state import (
     concerns_us,
     deadline,
 )
-
-REMEMBERED_MAX: Final = 1_024
-"""Changes of others that one server keeps in mind."""
 
 
 class SetCore(Reforming):
@@ -270,8 +263,9 @@ class SetCore(Reforming):
         """Follow this round. After an election, as one who took part: without those who did not, and without
         the coordinator that we followed before."""
         proposal, round = message.proposal, message.round
-        before = self.state.lock
-        self._set(phase=Locked(proposal, round), carried=message.groups)
+        before, since = self.state.lock, self.state.locked_since(proposal.pid)
+        lock = Locked(proposal, round, since=round.attempt if since is None else since)
+        self._set(phase=lock, carried=message.groups)
         self._try(proposal)
         self._forget(proposal.pid)
         without = set(message.cut)
@@ -424,23 +418,24 @@ class SetCore(Reforming):
         if of is None:
             phase = self.state.phase
             assert isinstance(phase, Coordinating), "only a coordinator commits"
-            tried = [
-                each for each in joined_by_pid(phase.tried, self.state.tried) if each.pid != proposal.pid
-            ]
-            of = CommitRecord(proposal, round, cut, cut, tuple(tried))
+            known = joined_by_pid(phase.tried, self.state.tried)
+            tried = tuple([each for each in known if each.pid != proposal.pid])
+            of = CommitRecord(proposal, round, cut, cut, tried)
         record = replace(of, round=round, cut=cut)
         self._send_all(Commit(*self._head(), record), besides=out)
         self._apply(record)
 
     def _apply(self, record: CommitRecord) -> None:
         state, proposal = self.state, record.proposal
-        view = view_after(state.view, proposal)
-        table, outcomes = applied(state.table, record, state.view, state.carried)
+        ours = side_of(record, state.me)
+        view = view_after(state.view, ours.proposal)
+        table, outcomes = applied(state.table, ours, state.view, state.carried)
         if state.me not in view.servers:  # we left: a set of our own, which looks for no other
-            own = Pid(state.me, state.count)
-            view = SetView(view.number, own, (SetMember(state.me, view.number),))
+            alone = replace(state.view.members[state.rank], joined=view.number, place=0)
+            view = SetView(view.number, Pid(state.me, state.count), (alone,))
             self._set(count=state.count + 1, gave_up=name_of_part(self.set, view))
-        gone = (frozenset(record.cut) | frozenset(state.view.servers) - frozenset(view.servers)) - {state.me}
+        left = NOBODY if ours is not record else frozenset(state.view.servers).difference(view.servers)
+        gone = (left | frozenset(record.cut)) - {state.me}
         isolated = (state.isolated | frozenset(record.cut)) & frozenset(view.servers)
         evidence = [
             (who, whom & frozenset(view.servers))
@@ -515,7 +510,7 @@ class SetCore(Reforming):
             case (
                 Electing(own_proposal, held) | Locked(own_proposal, held) | Coordinating(own_proposal, held)
             ) if own_proposal.pid == proposal.pid and held.attempt <= round.attempt:
-                if held.coordinator != state.me:
+                if held.coordinator not in (state.me, who):  # which asks, and so does not coordinate
                     self._isolate(held.coordinator, "as coordinator it failed")
                 self._elect(proposal, round)
                 assert isinstance(self.state.phase, Electing)
@@ -524,10 +519,12 @@ class SetCore(Reforming):
             case Coordinating(own_proposal) if own_proposal.pid == proposal.pid:
                 self._repeat([who])
             case Electing(own_proposal) | Locked(own_proposal) if own_proposal.pid == proposal.pid:
-                if (
-                    message.status is AgreementStatus.ACKED and state.me not in message.heard
-                ):  # or it is an answer
-                    self._send(who, self._status(proposal, round, AgreementStatus.ACKED, (who,)))
+                # As its winner heard of us: one that took no part in that round, and follows the winner, must
+                # not be taken for the winner itself.
+                was_in = (state.locked_since(proposal.pid) or 0) <= round.attempt
+                stood = AgreementStatus.ACKED if was_in else AgreementStatus.UNAWARE
+                if message.status is AgreementStatus.ACKED and state.me not in message.heard:
+                    self._send(who, self._status(proposal, round, stood, (who,)))  # or it is an answer
             case _ if message.status is not AgreementStatus.ACKED:
                 self._ignored("CoordinatorFailed", "of a round that is over")
             case _ if state.base == proposal.pid:
@@ -541,7 +538,8 @@ class SetCore(Reforming):
         return None
 
     def _elect(self, proposal: Proposal, failed: Round) -> None:
-        self._set(phase=Electing(proposal, failed))
+        since = self.state.locked_since(proposal.pid) or 0
+        self._set(phase=Electing(proposal, failed, since=since))
         self._send_all(self._status(proposal, failed, AgreementStatus.ACKED))
 
     def _elected(self, phase: Electing) -> None:
@@ -552,7 +550,7 @@ class SetCore(Reforming):
         winner = min(acked, key=order.index)
         round = Round(proposal.pid, phase.round.attempt + 1, winner)
         if winner != me:
-            self._set(phase=Locked(proposal, round))
+            self._set(phase=Locked(proposal, round, since=phase.since))
         elif phase.record is not None and phase.committed - isolated:
             for each in sorted(phase.unaware - isolated):
                 self._isolate(each, "it was released from what is committed")
@@ -599,19 +597,10 @@ class SetCore(Reforming):
             is_later = each.round.pid == failed.pid and each.round.attempt >= failed.attempt
             if each.is_open and is_later and each.round.coordinator not in self.state.isolated:
                 self._forget(failed.pid)
-                self._set(phase=Locked(proposal, each.round))
+                since = self.state.locked_since(failed.pid) or 0
+                self._set(phase=Locked(proposal, each.round, since=since))
                 return self._send(each.round.coordinator, self._ack(each.round))
         return self._elect(proposal, failed)
-
-    def _adopt(self) -> None:
-        """Changes that nobody looks after any more but us."""
-        state = self.state
-        reachable = frozenset(self.state.view.servers) - state.isolated
-        lost = [each for each in state.remembered if each.keeper not in reachable]
-        if lost:
-            self._set(remembered=tuple([each for each in state.remembered if each.keeper in reachable]))
-            for each in lost:
-                self._enqueue(each.proposal.change, -each.proposal.priority.minus_deferrals)
 
     # Our own changes
 
@@ -632,7 +621,7 @@ class SetCore(Reforming):
                     self._elected(state.phase)
                 case Idle() | Holding() if (best := self._best_remembered()) is not None:
                     self._forget(best.proposal.pid)
-                    self._set(phase=Locked(best.proposal, best.round))
+                    self._set(phase=Locked(best.proposal, best.round, since=best.round.attempt))
                     self._try(best.proposal)
                     self._send(best.round.coordinator, self._ack(best.round))
                 case Idle():
@@ -641,18 +630,6 @@ class SetCore(Reforming):
                         return
                 case _:
                     return
-
-    def _best_remembered(self) -> Remembered | None:
-        """Released from a lock, we acknowledge what was refused before (V-074)."""
-        state = self.state
-        found = [
-            each
-            for each in state.remembered
-            if each.is_open
-            and state.base == each.proposal.base
-            and each.round.coordinator not in state.isolated
-        ]
-        return min(found, key=lambda each: each.proposal.priority, default=None)
 
     def _start(self, *, now: bool = False, gathered: bool = False) -> None:
         """Our next change, if we have one and are the one to propose it; or, `now`, in any case."""
@@ -679,7 +656,11 @@ class SetCore(Reforming):
                 state.queue,
                 key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals),
             )
-            self._propose(best.change, best.deferrals)
+            gone = removed_by(best.change, state.me)
+            if gone and self.leases.are_running(self._now, gone, self.config.doom_s):
+                self._set(phase=Holding(1))
+            else:
+                self._propose(best.change, best.deferrals)
 
     def _propose(self, change: AnyChange, deferrals: int) -> None:
         state = self.state
@@ -786,8 +767,3 @@ class SetCore(Reforming):
                 self._out.append(SetTimer(self.timer, config.status_after_s))
             case Offering():
                 self._out.append(SetTimer(self.timer, config.offer_s))
-
-    def _remember(self, one: Remembered) -> None:
-        kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
-        self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
-        self._adopt()

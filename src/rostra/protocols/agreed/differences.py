@@ -20,6 +20,8 @@ def hosts_of(view: AgreedView) -> list[Domain]:
 def base_of(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
     """The view of this id, if the present one is that without some members, and then others: not after a
     merge, which orders by seniority."""
+    if id is None:
+        return None
     base = next((each for each in reversed(known.views) if each.id == id), None)
     return base if base is not None and _follows(known.view, base) else None
 
@@ -74,4 +76,5 @@ def view_message(
         blocked,
         view.parts,
         tuple([each.id for each in known.living.members]) if blocked else (),
+        known.living.returned if is_exclusive(known.kind) else (),
     )

@@ -39,6 +39,13 @@ class GroupOrdered(Event, frozen=True):
     change: GroupChange | None = None
 
 
+class SetOrdered(Event, frozen=True):
+    """An administrator has come with something about this set; perhaps a change (`administration.py`)."""
+
+    set: Domain
+    change: AnyChange | None = None
+
+
 class GroupIsOver(Effect, frozen=True):
     """It was deleted, split or merged. Its members below us are to be told; or those of one host, again."""
 

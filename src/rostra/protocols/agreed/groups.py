@@ -40,6 +40,7 @@ from rostra.protocols.agreed.changes import (
     ServerLeft,
     ServersFailed,
     SetView,
+    sides,
 )
 from rostra.protocols.agreed.config import EMPTIED_MAX
 from rostra.protocols.agreed.living import has_rule, is_exclusive, is_primary
@@ -57,7 +58,7 @@ from rostra.protocols.agreed.rules import (
     united_state,
 )
 from rostra.protocols.agreed.seniority import passed_on
-from rostra.protocols.agreed.sheets import is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.sheets import has_sheet, is_over, member_sheet, put_out_of
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
@@ -250,6 +251,7 @@ class GroupTable(Struct, frozen=True):
             name
             for name, known in self.groups.items()
             if not any(part.view.members or _may_have_lived(part.living) for part in known.parts)
+            and not has_sheet(known.view.attributes)
         ]
         if len(empty) <= EMPTIED_MAX:
             return self
@@ -322,8 +324,8 @@ class GroupTable(Struct, frozen=True):
         table = self
         for proposal in tried:
             record = CommitRecord(proposal, Round(proposal.pid, 0, proposal.pid.creator))
-            after, _ = self.apply(record, before)
-            for name in sorted(after.groups):
+            ends = [self.apply(each, before)[0] for each in sides(record)]
+            for after, name in [(each, name) for each in ends for name in sorted(each.groups)]:
                 old = [part.view.id for part in self.groups[name].parts] if name in self.groups else []
                 views = [part.view for part in after.groups[name].parts if part.view.id not in old]
                 known = table.groups.get(name)
@@ -555,7 +557,7 @@ def _judged(
         # Those whom the change went on without may live with this very view.
         return _with_attempts(part, [view]) if absent else part
     fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
-    return replace(part, living=LivingState(fence, rule_members(view)), blocked="")
+    return replace(part, living=state.followed(fence, rule_members(view), view.joined), blocked="")
 
 
 def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
@@ -573,7 +575,7 @@ def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
     state = part.living
     left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
     attempts = tuple([each for each in left if each.members])
-    return replace(part, living=LivingState(state.fence, _rest(state.members, gone), attempts))
+    return replace(part, living=replace(state, members=_rest(state.members, gone), attempts=attempts))
 
 
 def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:

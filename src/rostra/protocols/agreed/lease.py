@@ -13,7 +13,9 @@ recent answer keeps a member alive:
   that went on with these alone would live (`AgreedServer` asks `rules.py` the same question as at a commit).
   Else its members are in doubt. A server that confirmed acknowledges no change that removes the asker, and
   proposes none, for `doubt_after_s`.
-- A lease to a host is never longer than what is left of the server's own, nor of those above it.
+- A lease to a host is never longer than what is left of the server's own, nor of those above it. A
+  group that is in doubt at a server does not count, since hosts were told; meanwhile leases are half as long,
+  and a late confirmation that ends before such a lease does not end the doubt.
 - A lease is lent to a host, independently of its members. One that was blocked when its link broke, and is
   back, stays so until the core-set has answered what it holds, and tells the view after that: views on their
   way before may be older than its removal.

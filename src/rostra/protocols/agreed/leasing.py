@@ -10,7 +10,7 @@ from rostra.protocols.agreed.branch import ConfirmAsked, LeaseAsked, LeaseConfir
 from rostra.protocols.agreed.changes import GroupChange, ServerId
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.differences import hosts_of
-from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease, lives_until
+from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, NEVER, BranchLease, lives_until
 from rostra.protocols.agreed.living import is_exclusive, is_primary
 from rostra.protocols.agreed.messages import Busy, Initiate, SetMessage
 from rostra.protocols.agreed.part import CoreSet
@@ -27,6 +27,7 @@ class Leasing(ABC):
         self._config = config
         self._branch_lease = BranchLease(config.doubt_after_s)
         self._lent: dict[Domain, Instant] = {}  # to children, and until when
+        self._lent_in_doubt: Instant = NEVER  # the last end of what was lent while a group was in doubt here
         self._wanted_until: Instant = 0.0  # by children: a lease of those above us
         self._ask_at: Instant = 0.0
         self._carried: set[Domain] = set()  # children for which something was passed on to our parent
@@ -57,7 +58,10 @@ class Leasing(ABC):
                     return out.append(Ignored("LeaseAsked", "not a child"))
                 self._wanted_until = now + 3 * self._config.doubt_after_s
                 self._lent[sender] = now + self._config.doubt_after_s
-                levels = (self._left_ms(now), *self._branch_lease.left_ms(now))
+                left_ms = self._left_ms(now)
+                if self._is_in_doubt():
+                    self._lent_in_doubt = max(self._lent_in_doubt, now + left_ms / 1000)
+                levels = (left_ms, *self._branch_lease.left_ms(now))
                 out.append(Send(sender, LeaseGiven(number, levels)))
             case LeaseGiven():
                 if sender != self._neighbours.parent or not self._branch_lease.given(message):
@@ -87,7 +91,7 @@ class Leasing(ABC):
         state = core.core.state
         if who not in state.view.servers or who in state.isolated:
             return False
-        if state.lock is not None and who in removed_by(state.lock[0].change):
+        if state.lock is not None and who in removed_by(state.lock[0].change, state.me):
             return False
         return core.core.leases.give(now, who, self._config.doubt_after_s)
 
@@ -95,8 +99,9 @@ class Leasing(ABC):
         """A change that removes a server which may live by our word waits until that has run out."""
         if not isinstance(message, Initiate):
             return None
-        removed, state = removed_by(message.proposal.change), core.core.state
-        if not removed or state.me in removed:
+        state = core.core.state
+        removed = removed_by(message.proposal.change, state.me)
+        if not removed:
             return None
         if not core.core.leases.are_running(now, removed, self._config.doom_s):
             return None
@@ -128,15 +133,21 @@ class Leasing(ABC):
             del core.ends[group]
         return found
 
+    def _is_in_doubt(self) -> bool:
+        return any(core.suspended for core in self._ordinary())
+
     def _left_ms(self, now: Instant) -> int:
-        """Of what we may lend. Groups that are in doubt here do not count: hosts were told."""
+        """Of what we may lend. Groups that are in doubt here do not count: hosts were told. Meanwhile we lend
+        for half as long. A group is in doubt until it lives for longer than all that was lent so: a host that
+        learns that it is back may have such a lease."""
         ends = [
             end
             for core in self._ordinary()
             for group, end in self._ends(core).items()
             if group not in core.suspended
         ]
-        return max(0, int(1000 * min(self._config.doubt_after_s, min(ends, default=FOR_EVER) - now)))
+        most_s = self._config.doubt_after_s / (2 if self._is_in_doubt() else 1)
+        return max(0, int(1000 * min(most_s, min(ends, default=FOR_EVER) - now)))
 
     def _mind_leases(self, now: Instant, out: list[Effect]) -> None:
         """First of all: has one run out, or is it back?"""
@@ -145,8 +156,10 @@ class Leasing(ABC):
             ends = self._ends(core)
             core.suspended.intersection_update(ends)
             for group, end in sorted(ends.items()):
-                if (end <= now) != (group in core.suspended):
-                    (core.suspended.add if end <= now else core.suspended.discard)(group)
+                was_in_doubt = group in core.suspended
+                is_in_doubt = end <= now or (was_in_doubt and end < self._lent_in_doubt)
+                if is_in_doubt != was_in_doubt:
+                    (core.suspended.add if is_in_doubt else core.suspended.discard)(group)
                     self._tell(core, group, hosts_of(core.table.groups[group].view), out)
 
     def _doubt(self, now: Instant, core: CoreSet, group: Group) -> str:

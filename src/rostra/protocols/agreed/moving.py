@@ -45,6 +45,7 @@ from rostra.protocols.agreed.changes import (
     PlaceStep,
     ServerLeft,
     ServersFailed,
+    SetSplit,
 )
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.differences import hosts_of
@@ -52,6 +53,7 @@ from rostra.protocols.agreed.events import SetCommitted
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
 from rostra.protocols.agreed.moves import MOVING, NOWHERE, encode_part, is_only_below, moves, next_step
 from rostra.protocols.agreed.part import Asking, CoreSet, let_wait
+from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.server import DEPARTED_MAX, AgreedServer
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.registry import Registry
@@ -331,7 +333,7 @@ class MovingServer(AgreedServer):
                     self._gone(core, group, out)
                 elif step is PlaceStep.POINT and change.asked is not None:
                     self._pointed(core, change)
-            case ServersFailed() | ServerLeft() | PartsMerged():
+            case ServersFailed() | ServerLeft() | SetSplit() | PartsMerged():
                 self._look.update(core.table.groups, core.table.places)
                 if core.core.set == self._above and not core.is_parent and self._is_root(core):
                     self._send_down(HoldingsAsked(self.domain), out)
@@ -341,8 +343,7 @@ class MovingServer(AgreedServer):
                     up = self._neighbours.children
                     out += [Send(each, HoldingsAsked(self.domain)) for each in sorted(back) if each in up]
                 elif core.is_parent and not isinstance(change, PartsMerged):
-                    gone = [change.server] if isinstance(change, ServerLeft) else change.failed
-                    self._lose([each.server for each in gone], out)
+                    self._lose([each.server for each in removed_by(change, core.core.state.me)], out)
 
     def _lose(self, branches: list[Domain], out: list[Effect]) -> None:
         """The set below us does without these servers, and they without us: what they had of groups of the

@@ -19,11 +19,13 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     GroupChange,
     GroupVerb,
+    LevelRaised,
     MemberId,
     PartsMerged,
     ServerId,
     ServerLeft,
     ServersFailed,
+    SetSplit,
 )
 from rostra.protocols.agreed.events import SetCommitted
 from rostra.protocols.agreed.groups import AgreedGroup
@@ -149,6 +151,8 @@ def _shown(set: Domain, commit: SetCommitted, group: Group, part: AgreedGroup) -
     lost = change.failed if isinstance(change, ServersFailed) else ()
     if isinstance(change, ServerLeft):
         lost = (change.server,)
+    if isinstance(change, SetSplit):
+        lost = tuple([each for each in (*change.first, *change.second) if each not in commit.view.servers])
     gone = frozenset((*record.cut, *lost))
     return ViewAgreed(
         set,
@@ -181,6 +185,10 @@ def because_of_change(change: AnyChange) -> str:
             return "servers failed"
         case ServerLeft():
             return "server left"
+        case SetSplit():
+            return "set split"
+        case LevelRaised():
+            return "level raised"
         case PartsMerged():
             return "merge"
     return "set changed"

@@ -15,6 +15,7 @@ from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
 from rostra.protocols.agreed.orders import stands
 from rostra.protocols.agreed.part import CoreSet
 from rostra.protocols.agreed.sheets import ADMIN, group_sheet, is_over, member_sheet, put_out_of
+from rostra.protocols.relaxed.gate import AccessRefused, Gate
 
 if TYPE_CHECKING:
     from rostra.protocols.agreed.server import AgreedServer
@@ -40,6 +41,18 @@ def order(
     core = core_of(server, now, group)
     if core is not None and change is not None and len(core.core.state.queue) < QUEUE_MAX:
         server._propose(now, core, replace(change, fence=server._fences.floor), out)
+
+
+def not_let_in(now: Instant, gate: Gate, message: MemberAsked) -> list[AccessRefused]:
+    """Members whom a closed group is not for; a restricted one is for none. Their agent refuses them, and
+    need not be honest."""
+    host, group = message.question.host, message.group
+    if message.verb is not GroupVerb.JOIN or ("!" not in group.name and gate.allowed_in(group) is None):
+        return []
+    verdicts = [
+        (each.id.endpoint, gate.why_not(now, group, each.id.endpoint, b"")) for each in message.members
+    ]
+    return [AccessRefused(endpoint, group, why, host) for endpoint, why in verdicts if why]
 
 
 def why_not_join(message: MemberAsked, known: AgreedGroup | None) -> str:

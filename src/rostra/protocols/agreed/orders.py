@@ -23,6 +23,7 @@ from rostra.groups.kinds import DeliveryKind, GroupKind
 from rostra.names import Endpoint, Group
 from rostra.names.checks import check_of
 from rostra.protocols.agreed.changes import MEMBERS_MAX, Pid
+from rostra.protocols.agreed.config import CREATED_MAX
 from rostra.protocols.agreed.sheets import (
     ADMIN,
     KEY_MAX,
@@ -34,6 +35,7 @@ from rostra.protocols.agreed.sheets import (
     changed,
     encode_member,
     group_sheet,
+    has_sheet,
     matches,
     member_sheet,
 )
@@ -135,6 +137,17 @@ Decision = tuple[str, tuple[NextView, ...]]
 
 
 def decide(
+    order: AnyOrder, caller: Endpoint, group: Group, groups: Groups, empty: "AgreedView", pid: Pid
+) -> Decision:
+    code, views = _decide(order, caller, group, groups, empty, pid)
+    new = [each.group for each in views if has_sheet(each.view.attributes)]
+    new = [each for each in new if each not in groups or not has_sheet(groups[each].view.attributes)]
+    if new and sum(has_sheet(each.view.attributes) for each in groups.values()) >= CREATED_MAX:
+        return "TooLarge", ()
+    return code, views
+
+
+def _decide(
     order: AnyOrder, caller: Endpoint, group: Group, groups: Groups, empty: "AgreedView", pid: Pid
 ) -> Decision:
     known = groups.get(group)

@@ -4,7 +4,7 @@ from math import inf
 
 from rostra.core.effects import Instant
 from rostra.names import Domain
-from rostra.protocols.agreed.changes import AnyChange, ServerId, ServerLeft, ServersFailed
+from rostra.protocols.agreed.changes import AnyChange, ServerId, ServerLeft, ServersFailed, SetSplit
 
 
 class GivenLeases:
@@ -35,11 +35,14 @@ class GivenLeases:
         return now < self.floor or any(each in self._until or each.server in self._lost for each in servers)
 
 
-def removed_by(change: AnyChange) -> tuple[ServerId, ...]:
-    """The servers that a change goes on without."""
+def removed_by(change: AnyChange, me: ServerId | None = None) -> tuple[ServerId, ...]:
+    """The servers that a change goes on without; of a split, that our own side does. We are not among them,
+    if we say who we are."""
     match change:
         case ServersFailed(failed):
             return failed
         case ServerLeft(server):
-            return (server,)
+            return () if server == me else (server,)
+        case SetSplit(first, second) if me is not None:
+            return second if me in first else first
     return ()

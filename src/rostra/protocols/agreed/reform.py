@@ -41,8 +41,10 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
+    ServerLeft,
     ServersFailed,
     SetPart,
+    SetSplit,
     name_of_part,
     part_of,
     priority_of,
@@ -52,6 +54,7 @@ from rostra.protocols.agreed.groups import are_sound
 from rostra.protocols.agreed.messages import (
     Ack,
     AgreementStatus,
+    Commit,
     CoordinatorFailed,
     Declined,
     Initiate,
@@ -87,8 +90,8 @@ class Reforming(SetContext):
 
     def _seeks(self) -> bool:
         """Does the timer for probes run: is there another part to find, or a time to give up?"""
-        waits = self.state.apart_since is not None and self.config.reform_s < inf and not self.state.gave_up
-        return self._speaks and (bool(self._outsiders()) or waits)
+        waits = self.state.apart_since is not None and self.config.reform_s < inf
+        return self._speaks and not self.state.gave_up and (bool(self._outsiders()) or waits)
 
     def _is_open_to(self, part: SetPart) -> bool:
         """After we gave up, only to a server that has just started: it joins (V-107)."""
@@ -104,6 +107,9 @@ class Reforming(SetContext):
                 self._set(apart_since=None)
             case PartGaveUp():
                 self._set(gave_up=name_of_part(state.gave_up or self.set, state.view))
+            case SetSplit(first, _, names):
+                if name := names[0] if state.me in first else names[1]:
+                    self._set(gave_up=f"{state.gave_up or self.set}#{name}")
             case PartReopened():
                 self._set(gave_up="", apart_since=None)
                 self._probe()
@@ -146,10 +152,25 @@ class Reforming(SetContext):
                 self._ignored("Yield", "of a round that is over")
             case Ack(round=round) if round.coordinator == state.me and round.pid in state.over:
                 self._send(who, Yield(*self._head(), round))
+            case Ack(round=round) | CoordinatorFailed(round=round) if self._was_left_by(who, round):
+                assert state.last is not None
+                self._send(who, Commit(*self._head(), state.last))
             case CoordinatorFailed(proposal=proposal) if part_of(proposal, state.me) is not None:
                 self._say_over(who, message)
             case _:
                 self._turn_away(who, message, "not of our view")
+        return False
+
+    def _was_left_by(self, who: ServerId, round: Round) -> bool:
+        """Did our last commit make two sets of one, and has a server of the other one not heard of it?"""
+        last = self.state.last
+        if last is None or last.proposal.pid != round.pid or who in last.cut:
+            return False
+        match last.proposal.change:
+            case SetSplit(first, second):
+                return who in first or who in second
+            case ServerLeft(server):
+                return who == server
         return False
 
     def _is_of_before(self, who: ServerId, message: SetMessage) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from rostra.errors import NoSuchGroup
 from rostra.names import Group
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
 from rostra.protocols.agreed.orders import MergeGroups, SplitGroup
@@ -12,7 +13,7 @@ _WHY: Final = {
     "NotMember": "not all that were named are members of {group}",
     "NotAllowed": "{group} has members with the attribute admin=yes, and only these may change it",
     "GroupBlocked": "this side of {group} stands still, or its parts are apart: nothing can be agreed",
-    "TooLarge": "attributes of {group} would be too large, or it would have too many members",
+    "TooLarge": "{group} would have too large attributes or too many members, or be one group too many",
     "BadInput": "this cannot be done with {group}",
     "Refused": "then no side of {group}, or of what becomes of it, could live by its rule",
     "NotAvailable": "groups with delivery cannot be split and merged yet, and {group} has one",
@@ -25,8 +26,13 @@ _FIX: Final = {
     "NotAllowed": "ask one of them, or call as one",
     "GroupBlocked": "wait until the partition heals: rostra views says what it waits for",
     "Refused": "first let other members have what the rule asks for: rostra views shows it",
-    "TooLarge": "at most 64 attributes, 1024 bytes for a member; at most 4096 members",
+    "TooLarge": "at most 64 attributes, 1024 bytes for a member, 4096 members, 4096 created groups",
 }
+
+
+def no_such(group: Group) -> NoSuchGroup:
+    """For those that it is closed to, as well."""
+    return NoSuchGroup(_WHY["NoSuchGroup"].format(group=group), fix=_FIX["NoSuchGroup"])
 
 
 def why_not(code: str, group: Group, call: AnyCall) -> str:

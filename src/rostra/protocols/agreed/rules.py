@@ -37,6 +37,7 @@ from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import Domain, inside
@@ -236,15 +237,29 @@ class LivingState(Struct, frozen=True, array_like=True):
     fence: Number  # of the last living view: it grows with each of them, and a resource refuses smaller ones
     members: RuleMembers
     attempts: tuple[Attempt, ...] = ()
+    returned: tuple[tuple[MemberId, Number], ...] = ()
+    """Members of it that were out of a living view before: each with the fence with which it was back."""
 
     def attempted(self, members: RuleMembers) -> "LivingState":
         """Before a view of these members is acknowledged."""
         highest = max([self.fence, *[each.fence for each in self.attempts]])
-        return LivingState(self.fence, self.members, (*self.attempts, Attempt(highest + 1, members)))
+        return replace(self, attempts=(*self.attempts, Attempt(highest + 1, members)))
 
     def formed(self, attempt: Attempt) -> "LivingState":
         """It was committed: what came before does not matter any more."""
         return LivingState(attempt.fence, attempt.members)
+
+    def followed(self, fence: int, members: RuleMembers, joined: Iterable[MemberId]) -> "LivingState":
+        """A view of these lives next. Who is in it, and neither in the last one nor new, was out of it."""
+        stayed, new = frozenset([each.id for each in self.members]), frozenset(joined)
+        before = dict(self.returned)
+        returned = []
+        for each in members:
+            if self.fence and each.id not in stayed and each.id not in new:
+                returned.append((each.id, fence))
+            elif each.id in before:
+                returned.append((each.id, before[each.id]))
+        return LivingState(fence, members, (), tuple(returned))
 
 
 def united_state(states: Iterable[LivingState]) -> LivingState:
@@ -254,7 +269,10 @@ def united_state(states: Iterable[LivingState]) -> LivingState:
     last = max(known, key=lambda state: (state.fence, [each.id for each in state.members]))
     attempts = {each for state in known for each in state.attempts if each.fence > last.fence}
     order = sorted(attempts, key=lambda each: (each.fence, [one.id for one in each.members]))
-    return LivingState(last.fence, last.members, tuple(order))
+    returned: dict[MemberId, int] = {}
+    for id, fence in [each for state in known for each in state.returned]:
+        returned[id] = max(fence, returned.get(id, 0))
+    return LivingState(last.fence, last.members, tuple(order), tuple(sorted(returned.items())))
 
 
 class Verdict(Struct, frozen=True):

@@ -51,7 +51,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NotAllowed, StoreFailed, TooLarge, Unreachable
+from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, StoreFailed, TooLarge, Unreachable
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed import ordering
@@ -76,6 +76,7 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     GroupChange,
     GroupVerb,
+    LevelRaised,
     MemberId,
     PartsMerged,
     ServerId,
@@ -93,7 +94,7 @@ from rostra.protocols.agreed.config import (
 )
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
-from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted
+from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted, SetOrdered
 from rostra.protocols.agreed.fences import FenceRecord
 from rostra.protocols.agreed.groups import Outcome, is_possible
 from rostra.protocols.agreed.holdings import Holdings
@@ -128,7 +129,7 @@ class AgreedServer(Holdings, Service):
     name = AGREED_SERVER
     takes = (
         *(MemberAsked, MemberAnswer, HostHolds, ViewTold, ViewTaken, BranchLost, BranchCut, HoldingsAsked),
-        *(HolderAsked, GroupOrdered),
+        *(HolderAsked, GroupOrdered, SetOrdered),
         *(LeaseAsked, LeaseGiven, ConfirmAsked, LeaseConfirmed),
         *(*get_args(AnySetMessage), SyncDone, LinkUp, LinkDown, LinkMoved),
     )
@@ -181,6 +182,10 @@ class AgreedServer(Holdings, Service):
                 pass  # done above
             case GroupOrdered(group, change):
                 ordering.order(self, now, group, change, out)
+            case SetOrdered(name, changed):
+                if not self._is_starting(now):
+                    core = self._part_in(now, name, out)
+                    self._propose_all(now, core, () if changed is None else (changed,), out)
             case TimerFired(timer) if timer[1] in self.sets:
                 core = self.sets[Domain(str(timer[1]))]
                 self._perform(core, core.core.step(now, event), out)
@@ -206,6 +211,7 @@ class AgreedServer(Holdings, Service):
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
         for core in list(self.sets.values()):
+            self._raise_level(now, core, out)
             self._let_others_follow(now, core, out)
             if core.waiting and core.is_formed(now):
                 waiting, core.waiting = core.waiting, []
@@ -233,6 +239,15 @@ class AgreedServer(Holdings, Service):
                     down = LinkDown(each.server, Because(self.domain, each.server, "restarted"))
                     self._perform(core, core.core.step(now, down), out)
 
+    def _raise_level(self, now: Instant, core: CoreSet, out: list[Effect]) -> None:
+        """We were of an earlier version when we became this member of the set. Do the others know of that?"""
+        view, me, level = core.core.state.view, core.core.state.me, self._config.set_level
+        own = view.members[view.rank(me)]
+        if own.level < level and all(each.level for each in view.members if each.id != me):
+            raised = LevelRaised(me, level)
+            if not any(each.change == raised for each in core.core.state.queue) and not core.core.state.lock:
+                self._propose(now, core, raised, out)
+
     def _hop(self, member: MemberId) -> Domain | None:
         """The child towards its host, if that is below us."""
         host = host_of(member.endpoint)
@@ -246,6 +261,8 @@ class AgreedServer(Holdings, Service):
         """Rules ask what was acknowledged; and no host knows of groups that were created or deleted."""
         state = core.core.state
         if self._is_replica or core.core.set in self._keeper or state.tried or state.table.has_rules:
+            return True
+        if state.gave_up:  # an administrator's word outlives a restart
             return True
         return any(known.view.attributes for known in state.table.groups.values())
 
@@ -345,7 +362,8 @@ class AgreedServer(Holdings, Service):
         if name not in self.sets:
             me = ServerId(self.domain, self.stack[SERVER].incarnation)
             is_lone = name == self.domain and self._neighbours.cluster
-            core = SetCore(name, alone(me, parent=name == self.domain), self._config)
+            is_parent, level = name == self.domain, self._config.set_level
+            core = SetCore(name, alone(me, parent=is_parent, level=level), self._config)
             self._new_part(now, core)
             if not is_lone:
                 for group in sorted([each for each in self.restoring if self._own_set(each) == name]):
@@ -550,6 +568,9 @@ class AgreedServer(Holdings, Service):
     def _asked(self, now: Instant, core: CoreSet, message: MemberAsked, out: list[Effect]) -> None:
         group, kind = message.group, message.group_kind
         known = core.table.get(group)
+        if refused := ordering.not_let_in(now, self.stack[SERVER].gate, message):
+            out.extend(refused)
+            return self._answer(message.question, group, NoSuchGroup.code, "", out)
         if why := ordering.why_not_join(message, known):
             return self._answer(message.question, group, NotAllowed.code, why, out)
         host, waits = message.question.host, core.behind.get(message.question.host)

@@ -89,6 +89,11 @@ def is_over(data: bytes) -> bool:
     return sheet is not None and bool(sheet.over)
 
 
+def has_sheet(data: bytes) -> bool:
+    """Then it stays without members, until it is deleted."""
+    return bool(data) and not is_over(data)
+
+
 def put_out_of(data: bytes) -> tuple[MemberId, ...]:
     sheet = group_sheet(data)
     return () if sheet is None else sheet.put_out

@@ -21,6 +21,7 @@ from rostra.names import Domain
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
+    LevelRaised,
     PartsMerged,
     Pid,
     Proposal,
@@ -30,9 +31,12 @@ from rostra.protocols.agreed.changes import (
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
     merged_view,
+    still_matters,
 )
+from rostra.protocols.agreed.config import SET_LEVEL
 from rostra.protocols.agreed.groups import CarriedGroups, GroupTable
 from rostra.protocols.agreed.messages import AgreementStatus
 
@@ -73,6 +77,7 @@ class Locked(Struct, frozen=True):
     proposal: Proposal
     round: Round
     times: int = 0  # asked again
+    since: int = 0  # the attempt that we acknowledged first
 
 
 class Electing(Struct, frozen=True):
@@ -85,6 +90,7 @@ class Electing(Struct, frozen=True):
     committed: frozenset[ServerId] = NOBODY
     record: CommitRecord | None = None  # of one who committed
     times: int = 0  # asked again
+    since: int = 0  # the attempt that we acknowledged first
 
     @property
     def heard(self) -> frozenset[ServerId]:
@@ -100,6 +106,7 @@ class Electing(Struct, frozen=True):
             self.committed - told if status is not AgreementStatus.COMMITTED else self.committed | told,
             record or self.record,
             self.times,
+            self.since,
         )
 
 
@@ -197,15 +204,24 @@ class SetState(Struct, frozen=True):
                 return proposal, round
         return None
 
+    def locked_since(self, pid: Pid) -> int | None:
+        """The attempt at this change that we acknowledged first, if we are locked on it."""
+        match self.phase:
+            case Locked(proposal, since=since) | Electing(proposal, since=since) if proposal.pid == pid:
+                return since
+            case Coordinating(proposal, round) if proposal.pid == pid:
+                return max(0, round.attempt - 1)
+        return None
+
 
 def founded(me: ServerId, members: SetView) -> SetState:
     """A set as it begins, at one of its founders."""
     return SetState(me, members, slot=0, base=members.pid)
 
 
-def alone(me: ServerId, *, place: int = 0, parent: bool = False) -> SetState:
+def alone(me: ServerId, *, place: int = 0, parent: bool = False, level: int = SET_LEVEL) -> SetState:
     """A server that started: a set of itself alone, until it meets others."""
-    view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent),))
+    view = SetView(0, Pid(me, 0), (SetMember(me, 0, place, parent, level),))
     return SetState(me, view, slot=0, base=view.pid, count=PARENT_COUNT if parent else 1)
 
 
@@ -230,4 +246,6 @@ def concerns_us(proposal: Proposal, state: SetState) -> bool:
             return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
         case ServerLeft(server):
             return server in state.view.servers
+        case SetSplit() | LevelRaised():
+            return still_matters(proposal.change, state.view)
     return True

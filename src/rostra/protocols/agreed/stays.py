@@ -61,6 +61,8 @@ class HostGroup(Struct, eq=False):
     fence: int = 0  # of the last view that lived
     doubt: bool = False  # no lease: its members are blocked
     lived: tuple[MemberId, ...] = ()  # and its members
+    returned: dict[MemberId, int] = field(default_factory=dict)
+    """Members of it that were out of a living view before: the fence with which each was back."""
     blocked: str = ""  # why, if it is
     drained: bool = False  # until a view comes in which its members are behind (`draining.py`)
     given: HostGiven | None = None  # as observers were shown it last

@@ -18,7 +18,7 @@ from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
 from rostra.protocols.agreed.events import AgreedChanged
-from rostra.protocols.agreed.groups import AgreedMember, AgreedView
+from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
@@ -33,8 +33,9 @@ from rostra.protocols.atomic.messages import (
     encode_carried,
 )
 from rostra.protocols.atomic.negotiated import NegotiatedStation
+from rostra.protocols.atomic.requests import GIVEN_UP
 from rostra.protocols.atomic.state import AgreedNow
-from rostra.protocols.atomic.station import LEFT
+from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.fifo.events import Cast, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
@@ -42,8 +43,6 @@ from rostra.protocols.relaxed.local import AGENT
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
 AnyStation = Station | NegotiatedStation
-
-GIVEN_UP: Final = "this host was given up by the others"
 
 
 class OrderAgent(Service):
@@ -136,13 +135,13 @@ class OrderAgent(Service):
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
                 station.gone(me, LEFT, out)
-            elif me not in inside or (member.knows and inside[me].joined != member.joined):
+            elif me not in inside or (member.knows and inside[me] != member.came):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
-                member.joined = inside[me].joined
-        for me, agreed in sorted(inside.items()):
+                member.came = inside[me]
+        for me, came in sorted(inside.items()):
             if me in known.members:  # and was not lost just now
-                station.gallery.enter(me, known.members[me].slow, agreed.joined)
+                station.gallery.enter(me, known.members[me].slow, came)
         if self.stations.get(group) is station:
             blocked = known.blocked or (IN_DOUBT if known.doubt else "")
             station.look(now, _agreed_now(known) if inside else None, blocked, out)
@@ -215,11 +214,11 @@ def _agreed_now(known: HostGroup) -> AgreedNow | None:
     )
 
 
-def _inside(known: HostGroup) -> dict[Endpoint, AgreedMember]:
-    """Members of this host that are in the last view."""
+def _inside(known: HostGroup) -> dict[Endpoint, Came]:
+    """Members of this host that are in the last view, and how each came."""
     agreed = {} if known.view is None else {each.id: each for each in known.view.members}
     return {
-        me: agreed[member.stage.id]
+        me: (agreed[member.stage.id].joined, known.returned.get(member.stage.id, 0))
         for me, member in known.members.items()
         if isinstance(member.stage, StayInside) and member.stage.id in agreed
     }

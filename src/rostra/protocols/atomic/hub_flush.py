@@ -17,7 +17,7 @@ from rostra.protocols.atomic.config import SHORT_S
 from rostra.protocols.atomic.events import OrderFlushed
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.hub_order import HubOrder
-from rostra.protocols.atomic.logs import is_enough, is_prefix, longest_log
+from rostra.protocols.atomic.logs import is_enough, is_of_line, is_prefix, longest_log
 from rostra.protocols.atomic.messages import (
     CHAIN_MAX,
     Chain,
@@ -31,6 +31,7 @@ from rostra.protocols.atomic.messages import (
     StationId,
     Way,
 )
+from rostra.protocols.atomic.requests import WENT_ON
 from rostra.protocols.atomic.state import (
     OrderLog,
     StationFollows,
@@ -41,7 +42,6 @@ from rostra.protocols.atomic.state import (
 
 SHORT: Final = "less than half of the last ordered view is here: what was stable may be missing"
 LOST: Final = "more than half of the last ordered view is lost, and what was stable may be with it"
-WENT_ON: Final = "the group went on without this host"
 
 
 class HubFlush(HubOrder):
@@ -168,7 +168,9 @@ class HubFlush(HubOrder):
             if peer.next <= report.next <= self.log.next:
                 peer.view = report.view
                 self._start_peer(id, report.view, self._out.number_at(report.next), report.next, out)
-        elif report.epoch.number > self.epoch.number:
+        elif report.epoch.number > self.epoch.number and is_of_line(
+            self.me, self._own_report(), report, exclusive=self.agreed.is_exclusive
+        ):
             self._freeze(out)  # another one has ordered meanwhile: all have to report
             self._gather(now, out)
             self._reported(now, id, report, out)
@@ -192,7 +194,7 @@ class HubFlush(HubOrder):
         if any(each not in reports for each in self.agreed.stations):
             return
         ranked = [(id, reports[id]) for id in self.agreed.stations]
-        best = longest_log(ranked)
+        best = longest_log(ranked, exclusive=self.agreed.is_exclusive)
         if best is None:
             self._begin(now, ranked, (), out)
             return

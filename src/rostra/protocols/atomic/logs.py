@@ -9,19 +9,25 @@ from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView, St
 from rostra.protocols.atomic.state import AgreedNow
 
 
-def longest_log(ranked: list[tuple[StationId, HubReport]]) -> tuple[StationId, HubReport] | None:
+def longest_log(
+    ranked: list[tuple[StationId, HubReport]], *, exclusive: bool
+) -> tuple[StationId, HubReport] | None:
     """Of the stations that have a part in the order of the most senior one of them: the longest log of the
     newest epoch. None: nobody has a part in an order."""
     old = [(id, each) for id, each in ranked if each.chain]
     if not old:
         return None
-    base = old[0][1]
-    related = [(id, each) for id, each in old if _is_of_one_line(base, each)]
+    senior, base = old[0]
+    related = [(id, each) for id, each in old if is_of_line(senior, base, each, exclusive=exclusive)]
     return max(related, key=lambda each: (each[1].chain[-1][0], each[1].next))
 
 
-def _is_of_one_line(one: HubReport, other: HubReport) -> bool:
-    return one.epoch in [key for key, _ in other.chain] or other.epoch in [key for key, _ in one.chain]
+def is_of_line(id: StationId, base: HubReport, other: HubReport, *, exclusive: bool) -> bool:
+    """Is one of the two logs a part of the other, or of an earlier epoch in its line? Where every side goes
+    on, an epoch that began without a station is another side's, and not a successor of what that one has."""
+    if other.epoch in [key for key, _ in base.chain]:
+        return True
+    return base.epoch in [key for key, _ in other.chain] if exclusive else is_prefix(id, base, other)
 
 
 def is_prefix(id: StationId, report: HubReport, best: HubReport) -> bool:

@@ -22,6 +22,10 @@ from rostra.protocols.relaxed.requests import Request
 
 WORD_LENGTH_MAX: Final = 16
 
+GIVEN_UP: Final = "this host was given up by the others"
+WENT_ON: Final = "the group went on without this host"
+"""Causes in `OrderClosed`: a member that joins again finds the group as the others have it."""
+
 
 def check_word(word: str) -> None:
     if len(word) > WORD_LENGTH_MAX:

@@ -19,6 +19,11 @@ class AgreedNow(Struct, frozen=True):
     fence: int | None = None
 
     @property
+    def is_exclusive(self) -> bool:
+        """Does one side go on at most?"""
+        return self.fence is not None
+
+    @property
     def first(self) -> StationId:
         """The station that orders in this view: that of the member with rank 0."""
         return self.stations[0]

@@ -32,19 +32,23 @@ LEFT: Final = "it left the group"
 ITEM_BYTES: Final = 64
 """What an item counts as that waits, beside its block."""
 
+Came = tuple[int, int]
+"""The agreed view with which a member came; and the fence of the living view with which it was back, if it
+was out of one. With another one it came again: the group may have gone on without it meanwhile."""
+
 
 class GalleryMember:
     """One member of this host."""
 
     __slots__ = (
-        *("bytes", "handed", "is_paused", "joined", "knows", "me", "placed", "slow"),
+        *("bytes", "came", "handed", "is_paused", "knows", "me", "placed", "slow"),
         *("waiting", "waiting_bytes"),
     )
 
-    def __init__(self, me: Endpoint, slow: Slow, joined: int = 0) -> None:
+    def __init__(self, me: Endpoint, slow: Slow, came: Came = (0, 0)) -> None:
         self.me = me
         self.slow = slow
-        self.joined = joined  # the agreed view with which it came; with another one it came again
+        self.came = came
         self.knows = False  # it was given the view that it came with
         self.is_paused = False  # its program does not read
         self.waiting: deque[Item] = deque()  # what it was not given yet
@@ -87,10 +91,10 @@ class Gallery:
 
     # Who is here
 
-    def enter(self, me: Endpoint, slow: Slow, joined: int = 0) -> None:
+    def enter(self, me: Endpoint, slow: Slow, came: Came = (0, 0)) -> None:
         """It is a member, and waits for the view that it comes with."""
         if me not in self.members:
-            self.members[me] = GalleryMember(me, slow, joined)
+            self.members[me] = GalleryMember(me, slow, came)
             self._reading = None
 
     def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:

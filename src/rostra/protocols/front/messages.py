@@ -28,7 +28,14 @@ from rostra.protocols.access.requests import (
     ReopenGroup,
     Revoke,
 )
-from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupPresented, HostDrained
+from rostra.protocols.agreed.calls import (
+    AdministerSet,
+    DrainHost,
+    GroupCall,
+    GroupPresented,
+    HostDrained,
+    SetShown,
+)
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -43,7 +50,8 @@ NO_ENDPOINT: Final = 0
 SUBMIT_MESSAGES_MAX: Final = 65_536
 """In one block."""
 
-AnyGroupRequest = Enter | Exit | JoinAgreed | LeaveAgreed | GroupCall | DrainHost | JoinLed | LeaveLed
+AnyAgreedRequest = JoinAgreed | LeaveAgreed | GroupCall | DrainHost | AdministerSet
+AnyGroupRequest = Enter | Exit | AnyAgreedRequest | JoinLed | LeaveLed
 AnyNameRequest = AssignName | ReleaseName | NamesAsked
 AnyAccessRequest = JoinRestricted | JoinUnique | Revoke | CloseGroup | ReopenGroup | AnyNameRequest
 AnyRequest = (
@@ -55,7 +63,7 @@ AnyRequest = (
     | AnyAccessRequest
     | AnyScopeRequest
 )
-AnyAnswer = AnyResolveAnswer | GroupPresented | HostDrained | AnySetAnswer | NamesTold
+AnyAnswer = AnyResolveAnswer | GroupPresented | HostDrained | SetShown | AnySetAnswer | NamesTold
 AnyTold = AnyNotice | AnySetNotice
 
 

@@ -31,7 +31,7 @@ from rostra.protocols.access.requests import (
     ReleaseName,
     ReopenGroup,
 )
-from rostra.protocols.agreed.calls import DrainHost
+from rostra.protocols.agreed.calls import AdministerSet, DrainHost
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
@@ -121,7 +121,7 @@ _NEW_WORK: Final = (
 
 _ADMINISTRATION: Final = (
     *(Register, Unregister, Inspect, Recall, CloseGroup, ReopenGroup),
-    *(AssignName, ReleaseName, NamesAsked, DrainHost),
+    *(AssignName, ReleaseName, NamesAsked, DrainHost, AdministerSet),
 )
 """What a program over TCP may ask only if it has shown a token."""
 

@@ -81,6 +81,7 @@ from rostra.protocols.led.messages import (
     AnyTreeMessage,
     Assert,
     AssertReply,
+    AttachAsked,
     CarriedLetter,
     Datagram,
     LeaderAsked,
@@ -98,12 +99,13 @@ from rostra.protocols.led.messages import (
     SequenceReplied,
     SequenceTaken,
     SetReleased,
+    SpreadLetter,
     TransientMessage,
     decode_letter,
     encode_letter,
 )
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
-from rostra.protocols.led.proven import with_proofs
+from rostra.protocols.led.proven import refuse_closed, with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
@@ -117,7 +119,7 @@ from rostra.protocols.led.requests import (
 )
 from rostra.protocols.led.resolving import LedResolves
 from rostra.protocols.led.sequences import Sequences
-from rostra.protocols.led.state import AgentId, Attach, Child, TreeState
+from rostra.protocols.led.state import AgentId, TreeState
 from rostra.protocols.led.stays import (
     LedSet,
     LedStay,
@@ -130,6 +132,7 @@ from rostra.protocols.led.stays import (
 from rostra.protocols.led.transient import TransientSets
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
+from rostra.protocols.relaxed.gate import CLOSED
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import (
     Absolute,
@@ -160,7 +163,7 @@ class LedAgent(Service):
     name = LED_AGENT
     takes = (
         *(JoinLed, LeaveLed, Close, EndpointGone, Resolve, *get_args(AnySetRequest)),
-        *(CarriedLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
+        *(CarriedLetter, SpreadLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
     def __init__(
@@ -204,12 +207,7 @@ class LedAgent(Service):
             return []
         out = self._begin(now)
         match event:
-            case Asked(me, token, JoinLed() as join):
-                try:
-                    self._join(me, token, join)
-                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
-                    out.append(Answer(token, denied(refusal)))
-            case Asked(me, token, request) if isinstance(request, AnySetRequest):
+            case Asked(me, token, request) if isinstance(request, JoinLed | AnySetRequest):
                 try:
                     self._asked_of_set(me, token, request)
                 except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
@@ -230,6 +228,9 @@ class LedAgent(Service):
                     out.append(Ignored(type(message).__name__, "not a neighbour"))
                 elif isinstance(message, CarriedLetter):
                     self._arrived(message)
+                elif isinstance(message, SpreadLetter):
+                    if (letter := self.sequences.arrived(message)) is not None:
+                        self._letter(message.source, letter)
                 else:
                     self._told = {scope: AgentId(path, life) for scope, path, life in message.registrars}
                     self._registrars_changed()
@@ -246,8 +247,8 @@ class LedAgent(Service):
                 self.up, self._told = False, {}
                 self.circuits.closed(now, self._post_packet, self._circuit)
                 self._registrars_changed()
-            case LinkUp() | LinkMoved() | LinkDown():
-                pass  # the relaxed service says what it ignores
+            case LinkUp() | LinkMoved() | LinkDown():  # the relaxed service says what it ignores
+                pass
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
         return self._end()
@@ -358,8 +359,10 @@ class LedAgent(Service):
         if join.online and is_new:
             self.following.follow(join.group, (me,))
 
-    def _asked_of_set(self, me: Endpoint, token: int, request: AnySetRequest) -> None:
+    def _asked_of_set(self, me: Endpoint, token: int, request: JoinLed | AnySetRequest) -> None:
         match request:
+            case JoinLed():
+                self._join(me, token, request)
             case CreateSet() | ChangeSet() | DestroySet():
                 self.transient.asked(me, token, request)
             case ResolveSet(group):
@@ -632,6 +635,8 @@ class LedAgent(Service):
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
                     self.out.append(Ignored(type(message).__name__, "out of scope"))
+                elif type(message) is AttachAsked and self.directory.gate.is_closed_to(message.group, peer):
+                    self.out.append(Ignored(type(message).__name__, CLOSED))
                 elif isinstance(message, TransientMessage):
                     self.transient.received(peer, message)
                 else:
@@ -642,16 +647,7 @@ class LedAgent(Service):
         """Agents that a set is connected to, or wants to be."""
         needed = self.transient.needed() | self.sequences.needed()
         for tree in self.trees.values():
-            record = tree.record
-            assert record is not None, "a set without a record"
-            needed.update([child.agent for child in record.children])
-            match record.standing:
-                case Attach(parent=parent):
-                    needed.add(parent)
-                case Child(parent=parent, moving=moving):
-                    needed.add(parent)
-                    if moving is not None:
-                        needed.add(moving.parent)
+            needed.update(tree.connected)
         return needed
 
     # Letters
@@ -660,20 +656,22 @@ class LedAgent(Service):
         if to == self.host:
             self._letters.append((to, letter))
         else:
-            self._post_letter(to, letter)
+            self._post_packet(to, letter)
 
-    def _post_packet(self, to: Domain, packet: AnyLetter) -> None:
-        self._post_letter(to, packet)
-
-    def _post_letter(self, to: Domain, letter: AnyLetter) -> None:
+    def _post_packet(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
             self.out.append(Ignored(type(letter).__name__, "next hop is down"))
             return
         body = encode_letter(letter)
-        if len(body) > LETTER_BYTES_MAX:
-            self.out.append(Ignored(type(letter).__name__, "too large"))
-        else:
-            self.out.append(Send(self._server, CarriedLetter(self.host, to, body)))
+        fits = len(body) <= LETTER_BYTES_MAX
+        carried = Send(self._server, CarriedLetter(self.host, to, body))
+        self.out.append(carried if fits else Ignored(type(letter).__name__, "too large"))
+
+    def spread(self, places: tuple[tuple[Domain, tuple[str, ...]], ...], letter: SequenceData) -> None:
+        """One frame to all of these hosts."""
+        down = Ignored("SpreadLetter", "next hop is down")
+        frame = SpreadLetter(self.host, places, encode_letter(letter))
+        self.out.append(Send(self._server, frame) if self.up else down)
 
     def _arrived(self, carried: CarriedLetter) -> None:
         if carried.to != self.host or carried.source == self.host:
@@ -697,6 +695,9 @@ class LedAgent(Service):
         from_registrar = registrar is not None and registrar.path == sender
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
             self.out.append(Ignored(type(letter).__name__, "out of scope"))
+            return
+        if not from_registrar and self.directory.gate.is_closed_to(group, sender):
+            refuse_closed(letter, lambda answer: self.post(sender, answer), self.out)
             return
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():

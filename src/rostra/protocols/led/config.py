@@ -68,6 +68,12 @@ SEQUENCES_OF_ENDPOINT_MAX: Final = 1_024
 SEQUENCE_BYTES_MAX: Final = 64 << 10
 """One message of a sequence."""
 
+SPREAD_MAX: Final = 256
+"""Hosts of one frame that goes to several. A vehicle to more of them sends several frames."""
+
+SPREAD_BYTES_MAX: Final = SEQUENCE_BYTES_MAX + 2_048
+"""With the names of the set and the source."""
+
 CHECKED_MAX: Final = 4_096
 """Sources whose right to speak to a closed set is asked for, or remembered."""
 

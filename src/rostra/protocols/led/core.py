@@ -178,6 +178,21 @@ class TreeCore:
         return self.state.record
 
     @property
+    def connected(self) -> set[Domain]:
+        """Agents that the set is connected to here, or wants to be."""
+        record = self.record
+        assert record is not None, "a set without a record"
+        found = {child.agent for child in record.children}
+        match record.standing:
+            case Attach(parent=parent):
+                found.add(parent)
+            case Child(parent=parent, moving=moving):
+                found.add(parent)
+                if moving is not None:
+                    found.add(moving.parent)
+        return found
+
+    @property
     def entries(self) -> Entries:
         """The list of our subtree."""
         record = self.record

@@ -41,6 +41,8 @@ from rostra.protocols.led.config import (
     META_BYTES_MAX,
     ORIGINS_MAX,
     SEQUENCE_BYTES_MAX,
+    SPREAD_BYTES_MAX,
+    SPREAD_MAX,
 )
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 
@@ -117,7 +119,16 @@ class RegistrarsAsked(LedMessage, frozen=True, tag=322):
     """A host or server has to do with led groups: tell it of registrars, now and whenever they change."""
 
 
-AnyLedMessage = CarriedLetter | RegistrarsTold | RegistrarsAsked
+class SpreadLetter(LedMessage, frozen=True, tag=323):
+    """One frame of a vehicle for several hosts: servers split it where the ways to them part, and each host
+    gets its own names. The body is a `SequenceData` without them."""
+
+    source: Domain
+    to: Annotated[tuple[tuple[Domain, LocalNames], ...], Meta(max_length=SPREAD_MAX)]
+    body: Annotated[bytes, Meta(max_length=SPREAD_BYTES_MAX)]
+
+
+AnyLedMessage = CarriedLetter | RegistrarsTold | RegistrarsAsked | SpreadLetter
 
 
 # Letters: datagrams

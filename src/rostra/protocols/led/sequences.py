@@ -1,7 +1,7 @@
 """Sequences: one source speaks to the members that a set has now, and to no other.
 
     source ── OpenSequence ──▶ its agent ── the set's list ──▶ SequenceOpened: the destinations
-           ── SendSequence ──▶ Vehicle ── SequenceData, a letter for each host ──▶ agents ──▶ SequenceMessage
+           ── SendSequence ──▶ Vehicle ── SequenceData in one SpreadLetter ──▶ agents ──▶ SequenceMessage
            ◀── SequenceReply ◀── SequenceReplied ◀────────────────── ReplySequence ◀── a receiver
            ◀── SequenceShrunk ◀── SequenceTaken: taken, gone, refused · a circuit is lost
            ── CloseSequence ──▶ SequenceDone ──▶ SequenceEnded at receivers
@@ -11,8 +11,9 @@ endpoint that leaves the set is a destination until it closes (S-086). When the 
 is broken, and the sequence ends with those that had its last message (S-087).
 
 A **vehicle** carries frames from one source to a set of hosts, best effort: frames may be lost, repeated and
-overtaken, and receivers see their numbers (S-082). This one is made of letters through the servers, and of
-circuits, which say when a host is out of reach. Which vehicle serves a sequence is a policy (S-083): one for
+overtaken, and receivers see their numbers (S-082). This one is made of frames that servers split where the
+ways to the hosts part, so that each link has one of them, and of circuits, which say when a host is out of
+reach. Which vehicle serves a sequence is a policy (S-083): one for
 each sequence, one for each set, or one for all; receivers drop what is not for them.
 
 A **closed** member is told only what sources on the leader's list say (S-089): its agent asks for the list
@@ -40,8 +41,16 @@ from rostra.protocols.led.config import (
     CHECKED_OF_HOST_MAX,
     SEQUENCE_BYTES_MAX,
     SEQUENCES_OF_ENDPOINT_MAX,
+    SPREAD_MAX,
 )
-from rostra.protocols.led.messages import SequenceData, SequenceDone, SequenceReplied, SequenceTaken
+from rostra.protocols.led.messages import (
+    SequenceData,
+    SequenceDone,
+    SequenceReplied,
+    SequenceTaken,
+    SpreadLetter,
+    decode_letter,
+)
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.requests import (
     CloseSequence,
@@ -208,11 +217,17 @@ class Sequences:
         _check_size(body)
         known = replace(known, sent=known.sent + 1)
         self.opened[known.number] = known
-        for host in sorted(self.vehicles[known.vehicle].hosts):
-            to = tuple([local_name(each) for each in known.destinations if host_of(each) == host])
-            source = local_name(known.source)
-            letter = SequenceData(known.group, known.number, source, known.sent, to, known.vehicle, body)
-            self._agent.post(host, letter)
+        names: dict[Domain, list[str]] = {host: [] for host in sorted(self.vehicles[known.vehicle].hosts)}
+        for each in known.destinations:
+            names[host_of(each)].append(local_name(each))
+        source = local_name(known.source)
+        letter = SequenceData(known.group, known.number, source, known.sent, (), known.vehicle, body)
+        here = names.pop(self._agent.host, None)
+        if here is not None:
+            self._agent.post(self._agent.host, replace(letter, to=tuple(here)))
+        places = tuple([(host, tuple(to)) for host, to in names.items()])
+        for first in range(0, len(places), SPREAD_MAX):
+            self._agent.spread(places[first : first + SPREAD_MAX], letter)
 
     def _close(self, known: OpenedSequence) -> None:
         del self.opened[known.number]
@@ -233,6 +248,15 @@ class Sequences:
             _less(self._open_of, me)
 
     # At a receiver
+
+    def arrived(self, spread: SpreadLetter) -> SequenceData | None:
+        """What one frame for several hosts says to this one."""
+        names = dict(spread.to).get(self._agent.host)
+        letter = decode_letter(spread.body)
+        if names is None or spread.source == self._agent.host or type(letter) is not SequenceData:
+            self._agent.out.append(Ignored("SpreadLetter", "not for us"))
+            return None
+        return replace(letter, to=names)
 
     def data(self, sender: Domain, letter: SequenceData) -> None:
         agent, group = self._agent, letter.group

@@ -14,6 +14,8 @@ that it came from (C-125). Behind a host is the host alone: it cannot invent oth
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from rostra.core.effects import (
     Effect,
     Event,
@@ -40,15 +42,17 @@ from rostra.protocols.led.messages import (
     RegistrarsAsked,
     RegistrarsTold,
     SetReleased,
+    SpreadLetter,
     decode_letter,
     encode_letter,
 )
+from rostra.protocols.led.proven import refuse_closed
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.rules import scope_rule
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
-from rostra.protocols.relaxed.routing import OUTSIDE
+from rostra.protocols.relaxed.routing import OUTSIDE, split_by_hop
 
 LED_SERVER: Final = ServiceName["LedServer"]("led server")
 
@@ -58,7 +62,7 @@ ANY_NAME: Final = "any"
 
 class LedServer(Service):
     name = LED_SERVER
-    takes = (CarriedLetter, RegistrarsTold, RegistrarsAsked, LinkUp, LinkDown, LinkMoved)
+    takes = (CarriedLetter, SpreadLetter, RegistrarsTold, RegistrarsAsked, LinkUp, LinkDown, LinkMoved)
 
     def __init__(self, domain: Domain, config: LedConfig | None = None) -> None:
         self.domain = domain
@@ -85,6 +89,8 @@ class LedServer(Service):
                     out.append(Ignored(type(message).__name__, "sender is not connected"))
                 elif isinstance(message, CarriedLetter):
                     self._carry(now, sender, relation, message, out)
+                elif isinstance(message, SpreadLetter):
+                    self._spread(sender, relation, message, out)
                 elif isinstance(message, RegistrarsAsked):
                     self._asked(sender, relation, out)
                 elif relation is not Relation.PARENT:
@@ -121,15 +127,27 @@ class LedServer(Service):
         if letter.to == self.domain:
             self._opened(now, letter.source, decode_letter(letter.body), out)
             return
-        hop = neighbours.hop_towards(letter.to)
-        downward = hop is not None and neighbours.relation(hop) is Relation.CHILD
-        onward = neighbours.cluster or not downward if relation is Relation.CHILD else downward
-        if hop is None or hop == sender or not onward:
+        hop = neighbours.onward(sender, relation, neighbours.hop_towards(letter.to))
+        if hop is None:
             out.append(Ignored("CarriedLetter", "off the unique path"))
         elif hop not in self._lives:
             out.append(Ignored("CarriedLetter", "next hop is down"))
         else:
             out.append(Send(hop, letter))
+
+    def _spread(self, sender: Domain, relation: Relation, letter: SpreadLetter, out: list[Effect]) -> None:
+        if not self._neighbours.speaks_for(sender, letter.source):
+            out.append(Ignored("SpreadLetter", OUTSIDE))
+            return
+        ways = split_by_hop(self._neighbours, sender, relation, letter.to, lambda place: place[0])
+        for hop, places in sorted(ways.items(), key=lambda way: way[0] or ""):
+            if hop is None:
+                out.append(Ignored("SpreadLetter", "off the unique path"))
+            elif hop not in self._lives:
+                out.append(Ignored("SpreadLetter", "next hop is down"))
+            else:
+                whole = len(places) == len(letter.to)
+                out.append(Send(hop, letter if whole else replace(letter, to=tuple(places))))
 
     def _opened(self, now: Instant, source: Domain, letter: AnyLetter | None, out: list[Effect]) -> None:
         match letter:
@@ -138,6 +156,8 @@ class LedServer(Service):
                 believed = self.registrars.get(scope)
                 if not inside(scope, source) or not inside(scope, self.domain):
                     out.append(Ignored(type(letter).__name__, "out of scope"))
+                elif self.stack[SERVER].gate.is_closed_to(letter.group, source):
+                    refuse_closed(letter, lambda answer: self._post(source, answer, out), out)
                 elif believed != self._me:
                     path = None if believed is None else believed.path
                     self._post(source, NotRegistrar(letter.group, letter.number, path), out)

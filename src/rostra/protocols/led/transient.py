@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
 from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, TooLarge
-from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside
+from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside, scope_to_use
 from rostra.protocols.led.config import (
     HOSTS_OF_ENDPOINT_MAX,
     LOST_SETS_MAX,
@@ -179,7 +179,9 @@ class TransientSets:
         """No message: the name is ours alone (S-008, S-009)."""
         agent = self._agent
         if not inside(create.scope, agent.host):
-            raise NotInScope(f"{agent.host} is not in {create.scope}", fix="choose a scope around this host")
+            raise NotInScope(
+                f"{agent.host} is not in {create.scope}", fix=scope_to_use(create.scope, agent.host)
+            )
         if sum(each.owner == me for each in self.owned.values()) >= SETS_OF_ENDPOINT_MAX:
             raise TooLarge(f"{me} owns {SETS_OF_ENDPOINT_MAX} sets", fix="destroy some")
         self._made += 1

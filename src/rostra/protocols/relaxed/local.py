@@ -84,6 +84,7 @@ from rostra.names import (
     name_of,
     parent,
     parse_endpoint_name,
+    scope_to_use,
 )
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.events import JoinsBegin, JoinsEnd
@@ -317,7 +318,7 @@ class LocalServer(Service):
         else:
             check_public(group.name)
             self._check_scope(group)
-            if not self.registry.is_permanent(group):
+            if not self.registry.is_permanent(group) or self.gate.is_closed_to(group, self.host):
                 raise NoSuchPermanentGroup(
                     f"{group} is not registered as a permanent group",
                     fix=f"register it at the server of {group.scope}, or join it as spontaneous",
@@ -723,7 +724,7 @@ class LocalServer(Service):
         if group.scope not in self._around:
             raise NotInScope(
                 f"{self.host} is outside {group.scope}, the scope of {group}",
-                fix=f"use a scope that contains it: {', '.join(enclosing(self.host))}",
+                fix=scope_to_use(group.scope, self.host),
             )
 
     def _check_member(self, me: Endpoint, group: Group) -> None:

@@ -150,6 +150,16 @@ class Neighbours:
             return source == peer
         return self.hop_towards(source) == peer
 
+    def onward(self, sender: Domain, relation: Relation, hop: Domain | None) -> Domain | None:
+        """Where what came from this neighbour goes next; None where nothing may go: back, across a second
+        sibling link, or from child to child past the link that they share (C-118)."""
+        if hop is None or hop == sender:
+            return None
+        downward = self.relation(hop) is Relation.CHILD
+        if relation is Relation.CHILD:
+            return hop if self.cluster or not downward else None
+        return hop if downward else None
+
     def _reach_of(self, scope: Domain) -> Relation | None:
         if scope == self.domain:
             return Relation.CHILD if self.cluster else None

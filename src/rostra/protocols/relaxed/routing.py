@@ -14,7 +14,7 @@ side that it came from, and a reply if its subject is. A faulty node can lie onl
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -77,10 +77,7 @@ class Router:
         return hops <= {sender}
 
     def _split(self, sender: Domain, relation: Relation, message: Routed) -> list[Effect]:
-        by_hop: dict[Domain | None, list[Endpoint]] = {}
-        for destination in message.destinations:
-            hop = self._neighbours.next_hop(host_of(destination))
-            by_hop.setdefault(self._allowed(sender, relation, hop), []).append(destination)
+        by_hop = split_by_hop(self._neighbours, sender, relation, message.destinations, host_of)
         nowhere = by_hop.pop(None, ())
         effects: list[Effect] = []
         for hop, destinations in sorted((hop, way) for hop, way in by_hop.items() if hop is not None):
@@ -110,23 +107,31 @@ class Router:
     def _pass(
         self, sender: Domain, relation: Relation, hop: Domain | None, message: ServerMessage
     ) -> list[Effect]:
-        hop = self._allowed(sender, relation, hop)
+        hop = self._neighbours.onward(sender, relation, hop)
         if hop is None:
             return [_ignored(message, "off the unique path")]
         if hop not in self._neighbours.up:
             return [_ignored(message, "next hop is down")]
         return [Send(hop, message)]
 
-    def _allowed(self, sender: Domain, relation: Relation, hop: Domain | None) -> Domain | None:
-        """Where a message from this neighbour goes next; None where none may go: back, across a second
-        sibling link, or from child to child past the link that they share (C-118)."""
-        if hop is None or hop == sender:
-            return None
-        downward = self._neighbours.relation(hop) is Relation.CHILD
-        if relation is Relation.CHILD:
-            return hop if self._neighbours.cluster or not downward else None
-        return hop if downward else None
-
 
 def _ignored(message: ServerMessage, why: str) -> Ignored:
     return Ignored(type(message).__name__, why)
+
+
+T = TypeVar("T")
+
+
+def split_by_hop(
+    neighbours: Neighbours,
+    sender: Domain,
+    relation: Relation,
+    items: Iterable[T],
+    host: Callable[[T], Domain],
+) -> dict[Domain | None, list[T]]:
+    """What goes to several hosts is split where their paths part. None: it may go nowhere."""
+    by_hop: dict[Domain | None, list[T]] = {}
+    for item in items:
+        hop = neighbours.onward(sender, relation, neighbours.next_hop(host(item)))
+        by_hop.setdefault(hop, []).append(item)
+    return by_hop

@@ -14,6 +14,7 @@ from rostra.errors import BadInput
 from rostra.sim.explore.agreed import SetBounds, SetModel
 from rostra.sim.explore.election import Election, ElectionBounds
 from rostra.sim.explore.hub import HubBounds, HubModel
+from rostra.sim.explore.lease import LeaseBounds, LeaseModel
 from rostra.sim.explore.links import LinksBounds, LinksModel
 from rostra.sim.explore.living import LivingBounds, LivingModel
 from rostra.sim.explore.model import Model, SearchBounds
@@ -29,6 +30,7 @@ MODELS: Final[Mapping[str, tuple[type[Any], type[SearchBounds]]]] = {
         (LinksModel, LinksBounds),
         (SetModel, SetBounds),
         (LivingModel, LivingBounds),
+        (LeaseModel, LeaseBounds),
         (ReformModel, ReformBounds),
         (RegistrarModel, RegistrarBounds),
         (MoveModel, MoveBounds),

@@ -10,7 +10,7 @@ const ROWS_MAX = 60;
 const panel = byId("stream-panel");
 
 export function start() {
-  on(["streams", "choice", "place"], draw);
+  on(["streams", "agreed", "choice", "place"], draw);
 }
 
 function draw() {
@@ -20,8 +20,10 @@ function draw() {
   const receivers = places.flatMap((place) => place.receivers.map((each) => ({ ...each, place })));
   const groups = [...new Set([...senders, ...receivers].map((each) => each.group))].sort();
   if (groups.length === 0) {
-    if (panel.dataset.shown !== "empty") panel.replaceChildren(nothing());
-    panel.dataset.shown = "empty";
+    const ordered = model.agreed.filter((each) => each.order).map((each) => each.group);
+    const shown = `empty ${ordered.join(" ")}`;
+    if (panel.dataset.shown !== shown) panel.replaceChildren(nothing(ordered));
+    panel.dataset.shown = shown;
     write(byId("streams-age"), "");
     return;
   }
@@ -36,12 +38,15 @@ function draw() {
   ageing(byId("streams-age"), Math.max(...places.map((place) => place.at)), "as of");
 }
 
-function nothing() {
+function nothing(ordered) {
   return el(
     "div",
     { class: "empty" },
     glyph("unseen", 40),
-    el("p", { class: "lead" }, "No messages yet."),
+    el("p", { class: "lead" }, ordered.length === 0 ? "No messages yet." : "No streams yet."),
+    ...(ordered.length === 0
+      ? []
+      : [el("p", {}, `${ordered.join(", ")}: one order for all messages, shown under Agreed views.`)]),
     el("p", {}, "Say something, and listen in another terminal:"),
     command("echo hello | rostra send chat"),
     command("rostra tail chat"),

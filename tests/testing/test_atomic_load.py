@@ -1,0 +1,159 @@
+"""Groups with ``delivery="atomic"`` under load: a join, a large state or a death delays
+no message beyond the order's own trips, or the time to be sure that a host is dead.
+
+Virtual time: what is measured here are round trips and timers, not processors (`make bench` has those)."""
+
+import asyncio
+import contextlib
+from hashlib import blake2b
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+import rostra
+from rostra.groups.items import Message, View
+from rostra.sim import LAN
+from rostra.testing import World
+
+EVERY_S = 0.01
+TRIP_S = 0.01
+"""More than any datagram takes here, one way."""
+
+
+class Voice:
+    """Says something every 10 ms, and notes when it is given what."""
+
+    def __init__(self, world: World, name: str, state: bytes = b"") -> None:
+        self.world, self.name = world, name
+        self.at: list[float] = []  # of every message
+        self.bodies: list[bytes] = []
+        self.first = 0  # position
+        self.acknowledged: list[tuple[int, bytes]] = []
+        self.views: list[float] = []
+        self.state, self.took = state, 0.0
+        self.donated = 0
+
+    def take(self, state: bytes) -> None:
+        self.state, self.took = state, self.world.now
+
+    def give(self) -> bytes:
+        self.donated += 1
+        return self.state
+
+    async def run(self, *, says: bool = True, survive: str = "any") -> None:
+        async with (
+            rostra.connect(name=self.name) as me,
+            me.join(
+                *("load", "paris"),
+                membership="agreed",
+                delivery="atomic",
+                survive=survive,
+                give=self.give,
+                take=self.take,
+            ) as group,
+        ):
+            saying = asyncio.create_task(self.say(group)) if says else None
+            async for item in group:
+                if isinstance(item, Message):
+                    self.at.append(self.world.now)
+                    self.bodies.append(item.body)
+                    self.first = self.first or item.position
+                elif isinstance(item, View):
+                    self.views.append(self.world.now)
+            assert saying is None or not saying.done() or saying.result() is None
+
+    async def say(self, group: rostra.Ordered) -> None:
+        await group.ready()
+        nth = 0
+        while True:
+            nth += 1
+            body = f"{self.name} {nth}".encode()
+            self.world.loop.create_task(self.one(group, body))
+            await asyncio.sleep(EVERY_S)
+
+    async def one(self, group: rostra.Ordered, body: bytes) -> None:
+        with contextlib.suppress(rostra.RostraError):
+            receipt = await group.send(body)
+            self.acknowledged.append((receipt.position, body))
+
+    def longest(self, since: float, until: float) -> float:
+        """The longest time without a message."""
+        at = [each for each in self.at if since <= each <= until]
+        return max(one - other for other, one in pairwise(at))
+
+
+def world_of(seed: int) -> World:
+    return World({"paris": 4}, seed=seed, links=LAN)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_join_under_load_makes_no_interval_longer_than_the_orders_own_trips(seed: int) -> None:
+    def longest(joins: bool) -> float:
+        world = world_of(seed)
+        voices = [Voice(world, "ann"), Voice(world, "ben")]
+        for nth, voice in enumerate(voices, 1):
+            world.start(f"paris.h{nth}", voice.run())
+            world.run(for_s=2)
+        began = world.now
+        late = Voice(world, "cem")
+        if joins:
+            world.start("paris.h3", late.run(says=False))
+        world.run(for_s=3)
+        assert len(late.views) == joins
+        found = max(each.longest(began, world.now) for each in voices)
+        world.close()
+        return found
+
+    without, with_join = longest(False), longest(True)
+    print(seed, without, with_join)
+    assert with_join <= without + 2 * TRIP_S
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_orderer_that_dies_under_load_stops_the_others_for_detection_and_a_flush(seed: int) -> None:
+    world = world_of(seed)
+    voices = [Voice(world, name) for name in ("ann", "ben", "cem")]
+    for nth, voice in enumerate(voices, 1):
+        world.start(f"paris.h{nth}", voice.run(survive="majority"))
+        world.run(for_s=2)
+    crashed = world.now
+    world.crash("paris.h1")
+    world.run(for_s=10)
+    ann, ben, cem = voices
+    gap = max(each.longest(crashed - 1, world.now) for each in (ben, cem))
+    told = min(each.views[-1] for each in (ben, cem)) - crashed
+    first = max(next(at for at in each.at if at > crashed + 0.5) for each in (ben, cem)) - crashed
+    print(seed, gap, told, first)
+    acknowledged = [body for position, body in ann.acknowledged if position >= cem.first]
+    assert len(acknowledged) > 50 and set(ben.bodies).issuperset(acknowledged)
+    assert ben.bodies[-500:] == cem.bodies[-500:]
+    world.close()
+
+
+@pytest.mark.parametrize("megabytes", [4, pytest.param(100, marks=pytest.mark.long)])
+def test_a_large_state_reaches_a_joiner_under_load_though_its_donor_dies_half_way(megabytes: int) -> None:
+    world = world_of(5)
+    state = Random(5).randbytes(megabytes << 20)
+    ann, ben, cem = Voice(world, "ann", state), Voice(world, "ben"), Voice(world, "cem")
+    donor = world.start("paris.h1", ann.run(says=False))
+    world.run(for_s=2)
+    began = world.now
+    world.start("paris.h2", ben.run())
+    while not ben.took:
+        world.run(for_s=0.5)
+    took_s = ben.took - began
+    late = world.now
+    world.start("paris.h3", cem.run(says=False))
+    world.run(for_s=took_s / 2)
+    assert ann.donated == 2 and not cem.took
+    donor.cancel()
+    while not cem.took and world.now < late + 20 * took_s + 60:
+        world.run(for_s=1)
+    print(megabytes, took_s, cem.took - late, ben.longest(late, world.now))
+    assert ben.donated == 1
+    assert blake2b(cem.state).digest() == blake2b(state).digest()
+    assert ben.longest(late, world.now) <= EVERY_S + 4 * TRIP_S
+    world.run(for_s=1)
+    assert cem.bodies == ben.bodies[-len(cem.bodies) :]
+    world.close()
