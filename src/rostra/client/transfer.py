@@ -4,7 +4,7 @@
            ◀── StatePiece(q, ...), a few on their way at once; each is acknowledged ── give=snapshot ◀───┘
     joiner: take=restore, then its own messages that are after q
 
-Nobody stops. The donor gives its state after the view with the joiner in it, so whatever it has not applied
+No member stops. The donor gives its state after the view with the joiner in it, so what it has not applied
 by then is after the joiner's view, and the joiner gets it itself. A donor that leaves, dies or says nothing
 is replaced by the next one, which has its own q. Parts travel as messages between endpoints, by the servers.
 
@@ -123,10 +123,11 @@ class StateDonor:
     async def give(self, piece: bytes) -> None:
         """The next piece of it."""
         self._began = True
-        self._left += piece
-        while len(self._left) > PART_BYTES:
-            part, self._left = self._left[:PART_BYTES], self._left[PART_BYTES:]
-            await self._part(part, last=False)
+        data, at = self._left + piece, 0
+        while len(data) - at > PART_BYTES:  # what is left is not copied each time: states are large
+            at += PART_BYTES
+            await self._part(data[at - PART_BYTES : at], last=False)
+        self._left = data[at:]
 
     async def end(self) -> None:
         """That was all. Who gave nothing at all has none."""
