@@ -230,7 +230,7 @@ def test_a_question_that_takes_too_long_says_so(cluster: Cluster) -> None:
         (["join", "chess ", "--name", "ann"], "has spaces at an end of a part"),
         (["join", "x~y"], "'x~y' is not a group name: 'x' is not an endpoint\n  write a or a/b"),
         (["why", "EU/x"], "is not a label"),
-        (["why", "a b"], "'a b' can be nobody's name"),
+        (["why", "a b"], "'a b' is no name"),
         (["why", ""], "write an endpoint (eu.paris.h1/ann), its name alone (ann), a host or a domain"),
         (["watch", "chess", "--"], "nothing stands after --"),
         (["watch", "chess", "--", "-odd"], "too many words: -odd"),

@@ -64,6 +64,8 @@ def test_a_group_of_another_kind_is_called_so_with_the_command_that_shows_it(clu
     ):
         plain, led = cluster.run("views", "plain-kind@eu"), cluster.run("views", "led-kind@eu")
         agreed = cluster.run("set", "agreed-kind@eu")
+        rehearsed = cluster.run("rehearse", "plain-kind@eu", "--cut", "eu.h1")
+        deleted = cluster.run("group", "delete", "plain-kind@eu")
         kinds = {each["name"]: each for each in cluster.run("groups", "-o", "jsonl").jsonl}
         table = {line.split()[0]: line.split()[4:] for line in cluster.run("groups").lines}
     assert (plain.code, led.code, agreed.code) == (3, 3, 3)
@@ -71,6 +73,7 @@ def test_a_group_of_another_kind_is_called_so_with_the_command_that_shows_it(clu
         "error: plain-kind@eu is not agreed: its kind is relaxed",
         "  to see it:  rostra members plain-kind@eu",
     ]
+    assert rehearsed.err == deleted.err == plain.err
     assert "its kind is led\n  to see it:  rostra set led-kind@eu" in led.err
     assert "is not led: its kind is agreed fifo\n  to see it:  rostra views agreed-kind@eu" in agreed.err
     assert {
@@ -82,6 +85,14 @@ def test_a_group_of_another_kind_is_called_so_with_the_command_that_shows_it(clu
         "agreed-kind": ("agreed", "fifo"),
     }
     assert (table["plain-kind"], table["agreed-kind"]) == (["relaxed"], ["agreed", "fifo"])
+
+
+def test_a_command_whose_membership_is_refused_is_ended_with_the_reason(cluster: Cluster) -> None:
+    """A plain join may be let in before the kind of the group is known."""
+    with two_members(cluster, "guarded"):
+        answer = cluster.run("join", "guarded@eu", "--", "sleep", "60")
+    assert answer.code == 3
+    assert "error: guarded@eu is agreed, none, survive='majority'\n  join it so" in answer.err
 
 
 def test_groups_are_created_changed_and_deleted(cluster: Cluster) -> None:
@@ -132,6 +143,9 @@ def test_a_cut_is_rehearsed_by_the_rule_of_the_group(cluster: Cluster) -> None:
 def test_a_rehearsal_says_if_two_sides_would_live(cluster: Cluster) -> None:
     with two_members(cluster, "both", survive="any"):
         answer = cluster.run("rehearse", "both@eu", "--cut", "eu.h1")
+        wrong = cluster.run("rehearse", "both@eu", "--cut", "euu | us")
+    assert (wrong.code, wrong.err) == (2, "error: no domain euu is known here\n  closest: eu\n")
+    assert "on none of these sides" not in answer.err, "the others are one side"
     assert (answer.code, [line.split()[:3] for line in answer.lines[2:]]) == (
         1,
         [["eu.h1", "1", "yes"], ["the", "rest", "1"]],

@@ -496,7 +496,7 @@ def test_what_one_part_sends_does_not_move_the_other_when_both_gave_up() -> None
     assert [len(group(net, name).view.members) for name in "abcd"] == [1, 1, 1, 1]
 
 
-@pytest.mark.spec("V-008", "V-107")
+@pytest.mark.spec("V-008", "V-107", "V-109")
 def test_an_administrator_merges_parts_that_gave_up() -> None:
     net = parts_that_gave_up("ab", "cd")
     for one, other in combinations("abcd", 2):

@@ -67,7 +67,7 @@ from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.registry import Registry
-from rostra.protocols.relaxed.requests import Denied, Done, Open, Opened, Resolve
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Open, Opened, Resolve, Watch
 from rostra.protocols.relaxed.routing import OUTSIDE
 
 H1, H2, FR, EU, DE, US = (Domain(path) for path in ("eu.fr.h1", "eu.fr.h2", "eu.fr", "eu", "eu.de", "us"))
@@ -335,6 +335,31 @@ def resolving(agent: Agent) -> list[Effect]:
     (request,) = [each.message for each in sent(effects) if isinstance(each.message, ResolveRequest)]
     signpost = Member(Endpoint(f"{H2}/bob#1"), (1, 1), kind=LED)
     return agent.step(Received(FR, ResolveReply(request.id, CHESS, (signpost,), Interest.ALL)))
+
+
+@pytest.mark.spec("S-050", "S-055")
+def test_a_watcher_whose_signpost_is_silent_believes_the_registrar_in_the_end() -> None:
+    """The notice that its last member left may have been lost in a cut."""
+    agent = Agent()
+    effects = agent.step(Asked(agent.ann, 6, Watch(CHESS)))
+    (request,) = [each.message for each in sent(effects) if isinstance(each.message, ResolveRequest)]
+    signpost = Member(Endpoint(f"{H2}/bob#1"), (1, 1), kind=LED)
+    agent.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
+    effects = agent.step(Received(FR, ResolveReply(request.id, CHESS, (signpost,), Interest.ALL)))
+    told: list[Any] = []
+    for _ in range(8):
+        asked = [letter for to, letter in letters(effects) if to == EU and isinstance(letter, LeaderAsked)]
+        timers = [each.timer for each in effects if isinstance(each, SetTimer) and each.timer[0] == "led"]
+        effects = []
+        for each in asked:
+            effects += agent.receive(EU, LeaderTold(CHESS, each.number, None))
+        told += [each.notice for each in effects if isinstance(each, Tell)]
+        waiting = [each for each in effects if isinstance(each, SetTimer)]
+        if not waiting:
+            effects += agent.step(TimerFired(timers[-1]))
+        told += [each.notice for each in effects if isinstance(each, Tell) and each.notice not in told]
+    assert told == [Absolute(CHESS, ())]
+    assert agent.led.following.groups, "and it goes on asking"
 
 
 @pytest.mark.spec("S-050", "S-051", "S-054")

@@ -191,6 +191,19 @@ def of_another_kind(group: Group, kind: GroupKind, wanted: MembershipKind) -> No
     )
 
 
+@contextlib.asynccontextmanager
+async def about_agreed(me: Me, group: Group, deadline_s: float | None = None) -> AsyncIterator[None]:
+    """For questions about an agreed group: if there is none, it may be of another kind."""
+    try:
+        yield
+    except NoSuchGroup:
+        members = (await me.resolve(group.name, group.scope, deadline_s=deadline_s)).members
+        kind = members[0].kind or PLAIN if members else None
+        if kind is None or kind.membership is MembershipKind.AGREED:
+            raise
+        raise of_another_kind(group, kind, MembershipKind.AGREED) from None
+
+
 def _endpoint(member: Any) -> str:
     return str(member["endpoint"] if isinstance(member, dict) else member[0])
 
@@ -236,7 +249,7 @@ def within_scope(group: Group, address: str | None) -> Iterator[None]:
     try:
         yield
     except (NotInScope, ScopeExceeded) as error:
-        known = run_client(_known_domains(address))
+        known = run_client(known_domains(address))
         if known and not _may_be(group.scope, known):
             raise _unknown_scope(group, known) from None
         sockets = small_world_sockets(address).items()
@@ -248,14 +261,14 @@ def within_scope(group: Group, address: str | None) -> Iterator[None]:
         ) from None
 
 
-def check_scope_in_sight(group: Group, sight: Sight) -> None:
+def check_scope_in_sight(group: Group, sight: Sight, address: str | None) -> None:
     """For commands that ask no agent about the group: it may be that there is no such domain."""
-    known = _domains_of(sight.first, sight.documents)
+    known = _domains_of(sight.first, small_world_sockets(address))
     if group.scope != OPEN and not _may_be(group.scope, known):
         raise _unknown_scope(group, known)
 
 
-async def _known_domains(address: str | None) -> set[Domain]:
+async def known_domains(address: str | None) -> set[Domain]:
     """The domains that the agent's world file names, and those of the small world it is in; none if it does
     not show them."""
     try:
@@ -266,7 +279,10 @@ async def _known_domains(address: str | None) -> set[Domain]:
 
 
 def _domains_of(first: Mapping[str, Any], nodes: Iterable[Domain]) -> set[Domain]:
-    named = (*map(Domain, first.get("servers", ())), *nodes, Domain(first["node"]))
+    """A world file names no hosts; without a small world (`nodes`) ours is left out, as all others are."""
+    own = Domain(first["node"])
+    own = parent(own) if first["core"]["server"] == "agent" else own
+    named = (*map(Domain, first.get("servers", ())), *nodes, own)
     return {domain for each in named for domain in enclosing(each)}
 
 
@@ -276,11 +292,21 @@ def _may_be(scope: Domain, known: Iterable[Domain]) -> bool:
     return scope in known or (above in known and not any(strictly_inside(above, each) for each in known))
 
 
+def check_known(domain: Domain, known: Iterable[Domain]) -> None:
+    """Raise if there is no such domain; nothing if none are known."""
+    if known and not _may_be(domain, known):
+        raise BadInput(f"no domain {domain} is known here", fix=_instead(domain, known))
+
+
 def _unknown_scope(group: Group, known: Iterable[Domain]) -> NotInScope:
+    what = f"no domain {group.scope} is known here, the scope of {group}"
+    return NotInScope(what, fix=_instead(group.scope, known))
+
+
+def _instead(domain: Domain, known: Iterable[Domain]) -> str:
     known = sorted(known, key=lambda domain: (domain.count("."), domain))
-    close = close_paths(group.scope, known)
-    names = f"closest: {', '.join(close)}" if close else f"there are {', '.join(known[:SCOPES_MAX])}"
-    return NotInScope(f"no domain {group.scope} is known here, the scope of {group}", fix=names)
+    close = close_paths(domain, known)
+    return f"closest: {', '.join(close)}" if close else f"there are {', '.join(known[:SCOPES_MAX])}"
 
 
 # For a shell that waits for Tab. Nothing if the agent does not answer, and nothing that takes long.

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.asking import Deadline, GroupName, Scope, endpoint, group_of, within_scope
+from rostra.cli.asking import Deadline, GroupName, Scope, about_agreed, endpoint, group_of, within_scope
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, OutputFormat, show_json
@@ -16,8 +16,8 @@ from rostra.names import Group
 
 HELP = """Create, change, split, merge and delete agreed groups.
 
-Each is one agreed change, made by the servers of the group's scope. Everyone may change a group, until one of
-its members has the attribute admin=yes; then only such members may.
+Each is one agreed change, made by the servers of the group's scope. Any program may change a group, until one
+of its members has the attribute admin=yes; then only such members may.
 
 Examples:
 
@@ -215,7 +215,7 @@ def _ordered(
     key = group_of(group, scope)
 
     async def run() -> GroupInfo | None:
-        async with endpoint(agent) as me:
+        async with endpoint(agent) as me, about_agreed(me, key):
             return await order(me, key)
 
     with within_scope(key, agent):

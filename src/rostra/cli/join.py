@@ -82,7 +82,7 @@ async def _join(
     ):
         remark(f"{me.endpoint} is in {group}")
         work = (
-            _while_it_runs(words, me, group)
+            _while_it_runs(words, me, joined)
             if words
             else follow(joined, output, when_empty=lambda: perhaps_another(agent, group))
         )
@@ -90,15 +90,30 @@ async def _join(
     return code
 
 
-async def _while_it_runs(words: Sequence[str], me: Me, group: Group) -> int:
+async def _while_it_runs(words: Sequence[str], me: Me, joined: Membership) -> int:
+    """Its exit code. If the group puts us out, the command has no membership to run in, and is ended."""
+    group = joined.group
     variables = {"ROSTRA_ENDPOINT": me.endpoint, "ROSTRA_GROUP": group.name, "ROSTRA_SCOPE": group.scope}
     process = await start(words, variables)
+    following, running = asyncio.create_task(_until_put_out(joined)), asyncio.create_task(process.wait())
     try:
-        code = await process.wait()
+        await asyncio.wait({following, running}, return_when=asyncio.FIRST_COMPLETED)
+        if following.done() and following.exception() is not None:
+            await end(process)
+            following.result()
+        code = await running
     except asyncio.CancelledError:
         await end(process)
         raise
+    finally:
+        following.cancel()
+        running.cancel()
     return code if code >= 0 else 128 - code
+
+
+async def _until_put_out(joined: Membership) -> None:
+    async for _ in joined:
+        pass
 
 
 async def _until_ordered(work: Coroutine[Any, Any, int], me: Me, joined: Membership) -> int:

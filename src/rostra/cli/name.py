@@ -46,7 +46,7 @@ def assign(
     agent: Agent = None,
     token_file: OwnToken = None,
 ) -> int:
-    """Assign a name to a holder. It needs no members, and nobody needs it to join.
+    """Assign a name to a holder. The group needs no members, and programs join it without the name.
 
     Examples:
 

@@ -53,7 +53,7 @@ async def plan_for(me: Me, group: Group, chosen: DeliveryChoice | None) -> Group
     """What the group is, if there is one with agreed membership; else what was chosen."""
     try:
         info = await me.groups.look(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
-    except RostraError:  # there is none, or nobody says: joining it says what is wrong
+    except RostraError:  # there is none, or no server says so: joining it says what is wrong
         return GroupPlan(chosen is DeliveryChoice.ATOMIC, create=True)
     return GroupPlan(info.delivery == "atomic" and chosen is not DeliveryChoice.FIFO, create=False)
 
@@ -128,7 +128,7 @@ class _Sending:
         self._pending = None
 
     async def finish(self) -> None:
-        """After Ctrl-C: what was handed over has its receipts soon, or nobody knows."""
+        """After Ctrl-C: what was handed over has its receipts soon, or its fate is unknown."""
         if self._pending is None:
             return
         try:

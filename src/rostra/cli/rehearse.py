@@ -4,13 +4,23 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.asking import Deadline, GroupName, Scope, endpoint, group_of, within_scope
+from rostra.cli.asking import (
+    Deadline,
+    GroupName,
+    Scope,
+    about_agreed,
+    check_known,
+    endpoint,
+    group_of,
+    known_domains,
+    within_scope,
+)
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, OutputFormat, coloured, heading, show_rows, show_table
 from rostra.cli.views import EXCLUSIVE, exclusive_of
 from rostra.client.rehearsal import REST, rehearse
-from rostra.names import Group
+from rostra.names import Domain, Group
 
 
 def register(app: typer.Typer) -> None:
@@ -52,9 +62,12 @@ def rehearse_cut(
 async def _rehearse(
     key: Group, cut: str, deadline_s: float | None, agent: str | None, output: OutputFormat
 ) -> int:
-    async with endpoint(agent) as me:
+    async with endpoint(agent) as me, about_agreed(me, key, deadline_s):
         info = await me.groups.look(key.name, key.scope, deadline_s=deadline_s)
     sides = rehearse(info, cut)
+    known = await known_domains(agent)
+    for word in cut.replace("|", " ").replace(",", " ").split():
+        check_known(Domain(word), known)
     exclusive = exclusive_of(info)
     if output is OutputFormat.TABLE:
         heading(f"{key}   view {info.view.number}   survive={info.survive}   cut {cut}")
@@ -72,7 +85,7 @@ async def _rehearse(
             flexible=3,
         )
         remark(f"exclusive: {exclusive}, {EXCLUSIVE[exclusive]}")
-        if any(side.name == REST for side in sides):
+        if len(sides) > 2 and sides[-1].name == REST:
             remark("some members are on none of these sides: they are taken to be cut off from all")
     else:
         whole = {"group": str(key), "survive": info.survive, "exclusive": exclusive, "sides": sides}

@@ -56,7 +56,7 @@ async def _set(key: Group, agent: str | None, output: OutputFormat) -> int:
     async with administer(agent) as admin:
         with busy("asking the nodes in sight"):
             sight = await look(admin, agent)
-    check_scope_in_sight(key, sight)
+    check_scope_in_sight(key, sight, agent)
     found = document(key, sight)
     if not found["agents"] and (kind := kind_in_sight(sight, key)) is not None and kind.membership is not LED:
         raise of_another_kind(key, kind, LED)

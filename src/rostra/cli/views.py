@@ -5,13 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from rostra.cli.asking import Deadline, GroupName, Scope, endpoint, group_of, of_another_kind, within_scope
+from rostra.cli.asking import Deadline, GroupName, Scope, about_agreed, endpoint, group_of, within_scope
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, option, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, OutputFormat, heading, say, show_json, show_rows, show_table, text_of
 from rostra.client import GroupInfo, View
-from rostra.errors import NoSuchGroup
-from rostra.groups.kinds import PLAIN, MembershipKind
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.calls import HISTORY_MAX
 from rostra.protocols.agreed.rules import parse_rule
@@ -66,17 +64,10 @@ async def _views(
     agent: str | None,
     output: OutputFormat,
 ) -> int:
-    async with endpoint(agent) as me:
-        try:
-            info = await me.groups.look(
-                key.name, key.scope, at=at, history=HISTORY_MAX if history else 0, deadline_s=deadline_s
-            )
-        except NoSuchGroup:
-            members = (await me.resolve(key.name, key.scope, deadline_s=deadline_s)).members
-            kind = members[0].kind or PLAIN if members else None
-            if kind is None or kind.membership is MembershipKind.AGREED:
-                raise
-            raise of_another_kind(key, kind, MembershipKind.AGREED) from None
+    async with endpoint(agent) as me, about_agreed(me, key, deadline_s):
+        info = await me.groups.look(
+            key.name, key.scope, at=at, history=HISTORY_MAX if history else 0, deadline_s=deadline_s
+        )
     if output is OutputFormat.TABLE:
         show_group(info)
     elif output is OutputFormat.JSON or not history:

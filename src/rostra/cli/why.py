@@ -99,7 +99,7 @@ def _subject(text: str) -> str:
         return parse_subject(text)
     except BadName as error:
         raise BadName(
-            f"{text!r} can be nobody's name: {error.what}",
+            f"{text!r} is no name: {error.what}",
             fix="write an endpoint (eu.paris.h1/ann), its name alone (ann), a host or a domain",
         ) from None
 

@@ -91,7 +91,7 @@ class GroupInfo(Struct, frozen=True):
 class Groups:
     """Calls about agreed groups. A group is named by its name and scope; attributes are texts by name.
 
-    Everyone may change a group, until one of its members has the attribute ``admin="yes"``; then only such
+    Any program may change a group, until one of its members has the attribute ``admin="yes"``; then only such
     members may. A member may always change its own attributes, but for that one.
     """
 

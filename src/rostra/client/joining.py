@@ -209,7 +209,7 @@ class Joins:
         them. Relaxed membership without delivery.
 
         `credential` is shown to the authority of a restricted name (``acme!payroll``), which decides. With
-        `unique` we found the group: nobody is in it, and nobody else founds it (`NameInUse`).
+        `unique` we found the group: it has no member, and no other program founds it (`NameInUse`).
         """
         me = cast("Me", self)
         choices.check(membership, delivery)
@@ -285,7 +285,7 @@ class Joins:
                 )
             kind = choices.one_of(Role, "role", role), choices.one_of(Slow, "slow", slow)
             if meta and kind[0] is Role.SUBMIT:
-                raise BadInput('meta with role="submit"', fix="leave it out: nobody is shown who submits")
+                raise BadInput('meta with role="submit"', fix="leave it out: members do not see who submits")
 
             async def enter_conversation() -> Conversation:
                 conversation = Conversation(

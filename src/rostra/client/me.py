@@ -100,7 +100,7 @@ class Me(Joins, Sets):
             opened = await connection.settle(answer)
         except asyncio.CancelledError:
             if answer.done() and not answer.cancelled() and connection.ended is None:
-                # It was opened in the moment in which nobody wanted it any more.
+                # It was opened after its caller had given up.
                 connection.close_endpoint(answer.result())
             raise
         return cls(session, opened.endpoint, owns_session=owns_session)
@@ -458,7 +458,7 @@ class Me(Joins, Sets):
     # For the session
 
     def lost(self) -> None:
-        """Alone, until we are reopened: in every group nobody is known but ourselves (C-143)."""
+        """Alone, until we are reopened: every group has this endpoint as its only known member (C-143)."""
         self._settling = []
         self._lose_sets(None)
         if self._heard_sets is not None and not self._away:

@@ -9,7 +9,7 @@ group promises of them holds (`stable`), so this is the receipt, and no other me
 
     what becomes of a message                          `send` returns, or raises
     delivered                                          Receipt(position, view)
-    it was not handed over, and will be by nobody      Rejected; GroupBlocked, if our side stands
+    it was not handed over, and never will be         Rejected; GroupBlocked, if our side stands
     we do not know: others may deliver it              InDoubt
 """
 
@@ -646,7 +646,7 @@ class Ordered(ShowsViews, OneReader):
             self._flush()
 
     def _settle(self, reject_from: int, cause: str) -> None:
-        """No more receipts will come. Our messages from this number on are nobody's; those before may be."""
+        """No receipt comes any more. Messages from this number are at no member; earlier ones may have."""
         number = self._placed
         doubt = InDoubt(
             f"a message of {self.me.endpoint} in {self.group} may be delivered, or not: {cause}",

@@ -3,7 +3,7 @@
     views, messages ──▶ ReplicaCore ──▶ SendInOrder       state for those who joined, digests
     in the one order                ──▶ CommandAnswered   an outcome of a command of ours
                                     ──▶ ReplicaDiverged   whose digest differs
-                                    ──▶ StateLost         nobody is left who had the state
+                                    ──▶ StateLost         no replica is left that had the state
 
 **State for a joiner.** All replicas know from the order who has the state and who still needs it: who joins
 needs it. The most senior of those who have it sends it, as it is at that view; all who need it take it, and
@@ -19,7 +19,7 @@ one by one. The first of them has a state, and another may have a later one, in 
     founder ── StateOffered ──▶ all      I have this much, and these were with me in my last view
     others  ── StateOffered ──▶ all      so have I
     all of that view have offered ──▶ the one with the most is the donor
-    not all come ──▶ StateLost, at every replica: what was answered may be lost, and nobody goes on in silence
+    not all come ──▶ StateLost, at every replica: what was answered may be lost, and none goes on in silence
 
 A replica that was alone in its last view is sure. One that comes again to a group whose state lacks what it
 has is told `StateLost` as well.
@@ -105,7 +105,7 @@ class ReplicaCore:
 
     @property
     def is_not_sure(self) -> bool:
-        """Do we wait for others, and nobody has the state?"""
+        """Do we wait for others, while no replica has the state?"""
         return self._founder is not None and self._founder == self.me
 
     @property

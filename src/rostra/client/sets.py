@@ -114,7 +114,7 @@ class Sequence:
     """One source, and the destinations that the set had when it began: they may become fewer.
 
     Messages are sent best effort, each at most 64 KiB. Iterate over it for what comes back: `SequenceReply`,
-    `SequenceShrunk`, and `SequenceEnded` when nobody is served any more.
+    `SequenceShrunk`, and `SequenceEnded` when it has no members left.
     """
 
     __slots__ = ("_ended", "_items", "destinations", "group", "me", "number")

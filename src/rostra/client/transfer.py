@@ -4,7 +4,7 @@
            ◀── StatePiece(q, ...), a few on their way at once; each is acknowledged ── give=snapshot ◀───┘
     joiner: take=restore, then its own messages that are after q
 
-Nobody stops. The donor gives its state after the view with the joiner in it, so whatever it has not applied
+No member stops. The donor gives its state after the view with the joiner in it, so what it has not applied
 by then is after the joiner's view, and the joiner gets it itself. A donor that leaves, dies or says nothing
 is replaced by the next one, which has its own q. Parts travel as messages between endpoints, by the servers.
 

@@ -36,7 +36,7 @@ KEYS: Final = {
     "set/": "agreed",  # set/own, set/above: a server's place in its two sets
     "assigned": "access",  # names, and who has them
     "closed": "access",  # groups that are for some alone
-    "closed/": "access",  # closed/<scope>: the same of a scope around us, as its server told it
+    "closed/": "access",  # closed/<scope>: the same of a scope around us, as its server sent it
     "revocations": "access",  # of authorities
     "views/": "agreed",  # views/<set>/<group>: its views
 }
@@ -70,7 +70,9 @@ class RecordSet(Struct, frozen=True, array_like=True):
 class Records:
     def __init__(self) -> None:
         self.version = 0
-        self.no_room = ""  # why no change can be stored at present, as our node was told (`core/disk.py`)
+        self.no_room = (
+            ""  # why no change can be stored at present, by the last event of the disk (`core/disk.py`)
+        )
         self._floor = 0
         self._kept: dict[str, KeyedRecord] = {}
 

@@ -24,7 +24,7 @@ _MASK: Final = (1 << 64) - 1
 def owner_of(
     key: ShareKey, members: Iterable[Endpoint], weights: Mapping[Endpoint, float] | None = None
 ) -> Endpoint | None:
-    """None if there is nobody, or nobody with a weight."""
+    """None if there is no member, or none with a weight."""
     hashed = _of_key(key)
     best, most = None, 0.0
     for member in members:

@@ -21,9 +21,9 @@ QUESTION_S: Final = 120.0
 """For how long. What comes later than this counts as asked for anew."""
 
 ORIGIN_S: Final = 600.0
-"""After so long a silence the stream of one who speaks through an aggregate is taken to have ended."""
+"""After so long a silence a submitter's stream through an aggregate is taken to have ended."""
 
-Stream = tuple[Group, Endpoint, Endpoint]  # where, who speaks, who hears
+Stream = tuple[Group, Endpoint, Endpoint]  # group, sender, receiver
 
 
 class _Handed:
@@ -70,7 +70,7 @@ class StreamCounts:
         self._gaps: dict[Stream, int] = {}  # the last number missed by those that have not gone on since
         self._quickest: dict[Stream, int] = {}  # of each, in microseconds
         self._resumed_at = -1.0
-        self._origins: dict[Stream, float] = {}  # heard by an aggregate: when
+        self._origins: dict[Stream, float] = {}  # received by an aggregate: when
         self._questions: dict[tuple[Group, Endpoint], list[_Question]] = {}
         self._repaired: dict[tuple[Group, Endpoint, Domain], list[_Repaired]] = {}
 

@@ -97,7 +97,7 @@ class DataChannel:
         self._socket: socket.socket | None = None
         self._at: TcpAddress | None = None  # where the socket is, or will be when it is needed
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
-        self._dropped: dict[int, int] = {}  # by file number: what the kernel has told of
+        self._dropped: dict[int, int] = {}  # by file number: what the kernel has reported
         self._receivers: dict[Domain, socket.socket] = {}  # of multicast, by LAN
         self._own: Place | None = None  # from where we send by multicast
         self._between = Between()
@@ -105,7 +105,7 @@ class DataChannel:
     # Beginning and end
 
     def open_when_needed(self, at: TcpAddress) -> None:
-        """An agent's: membership alone opens no data sockets (C-055); the first program that speaks does."""
+        """An agent's: membership alone opens no data sockets (C-055); the first program that sends does."""
         self._at = at
 
     def open_at(self, at: TcpAddress) -> None:
@@ -314,7 +314,9 @@ class DataChannel:
             return
         try:
             sock.sendmsg(frame, (), 0, to)
-        except OSError as error:  # BlockingIOError: the kernel has no room; others: nobody there, no route
+        except (
+            OSError
+        ) as error:  # BlockingIOError: the kernel has no room; others: no process there, no route
             self.count("no room to send" if isinstance(error, BlockingIOError) else "not sendable")
         else:
             self.process.record.counters["datagrams_sent", ""] += 1

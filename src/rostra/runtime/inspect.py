@@ -115,7 +115,7 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
 
 
 def _streams(stack: Stack) -> list[dict[str, Any]]:
-    """What members of this host said and heard, in groups with delivery; and what those said who submit.
+    """What members of this host sent and received in groups with delivery, and what submitters sent.
     Numbers count from a stream's 1."""
     if (host := stack.find(HOST)) is None:
         return []
@@ -159,7 +159,7 @@ def _hears(member: MemberCore) -> dict[str, Any]:
 
 
 def _submitted(stack: Stack) -> list[dict[str, Any]]:
-    """For whom the delegate of this cluster speaks, by group: numbers are the origins' own."""
+    """For which submitters the delegate of this cluster sends, by group: numbers are the origins' own."""
     if (cluster := stack.find(CLUSTER)) is None:
         return []
     return [

@@ -85,7 +85,7 @@ class Journals:
         path, epoch, began = hosted.path, hosted.node.incarnation, hosted.began
         if not self._process.world.journal.record:
             return
-        assert began is not None, f"nobody knows how {path} was made"
+        assert began is not None, f"it is not known how {path} was made"
 
         def put(number: int, words: bytes) -> None:
             self._pen.put(RecordingPart(f"{path}-{epoch}-{number:06d}.inputs", words, recorder.written))

@@ -150,8 +150,8 @@ class PendingConnection:
 
 
 class RejectedConnection:
-    """A caller for whom there is no room. It is told so once it has said something, not before: who writes to
-    a socket that is closed already hears of a broken pipe, and not why."""
+    """A caller for which there is no room. It is refused once it has sent something, not before: one that
+    writes to a closed socket gets a broken pipe, and not the reason."""
 
     __slots__ = ("_connection", "_listener", "_ticks", "_why", "name")
 
@@ -180,7 +180,7 @@ class RejectedConnection:
 
 
 class DroppedConnection:
-    """A caller for whom there is not even room to be told so."""
+    """A caller for which there is not even room to be refused."""
 
     name = ""
 

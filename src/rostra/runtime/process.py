@@ -158,7 +158,7 @@ class HostedNode:
         self.replica: Replica | None = (
             None  # of a voter, and of the server that it leads: what both belong to
         )
-        self.lacks_room = False  # on its disk, as it was told
+        self.lacks_room = False  # on its disk, as the node knows it
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.observers: tuple[Observer, ...] = ()  # of every step
 
@@ -692,7 +692,7 @@ class Process:
         self._look_for_room(hosted)
 
     def _look_for_room(self, hosted: HostedNode) -> None:
-        """Is there room for the next records? The node is told when that changes."""
+        """Is there room for the next records? The node gets an event when that changes."""
         if hosted.replica is not None and not hosted.is_voter:
             return  # its replicas tell it
         lacking = ""

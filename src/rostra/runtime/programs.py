@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from rostra.runtime.process import HostedNode, Process
 
 GATHERED_MAX: Final = 6
-"""Blocks that are told together to a program that reads them out of an arena, while more are coming in. A
+"""Blocks that go together to a program that reads them out of an arena, while more are coming in. A
 program that is woken has to fetch itself into the caches, which costs it as much as some blocks. Raising it:
 fewer wakings; programs stand idle for longer at the beginning of a burst."""
 
 
 class ProgramConnection:
-    """The way to one program: its socket, and how what it is told looks there."""
+    """The way to one program: its socket, and how notices are encoded there."""
 
     __slots__ = (
         "_arenas",

@@ -35,7 +35,7 @@ class Replicas:
         self._journals = journals
         self._voters: dict[Domain, HostedNode] = {}  # by domain
         self._servers: dict[Domain, HostedNode] = {}  # of those that lead
-        self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that the disk is not told of yet
+        self._unwritten: dict[Domain, tuple[Domain, ...]] = {}  # neighbours that are not on the disk yet
 
     def host(self, replica: Replica, store: DiskStore, began: Began) -> None:
         voter = HostedNode(replica.voter, store, is_agent=False, began=began)

@@ -290,7 +290,7 @@ class HostileStorm(Reporter):
                 assert not is_crowded, f"{call.program} had no share: {call.result}"
 
     def _end_of_the_intruder(self) -> None:
-        """What it held is free again, and nobody else's share is smaller for it."""
+        """What it held is free again, and no other program's share is smaller for it."""
         if (intruder := self.intruder) is None or self.world.processes[intruder.host].node is None:
             return
         intruder.end()

@@ -369,7 +369,7 @@ class _Storm:
             self.calls.append(program.watch_life(other))
 
     def _register(self) -> None:
-        """Permanent names come and go; these are nobody's groups, so that joins stay welcome."""
+        """Permanent names come and go; no program joins these, so that joins stay allowed."""
         group = Group("news", self.luck.choice(self.world.tree.domains))
         if self.world.processes[group.scope].works:
             known = group in self.registered

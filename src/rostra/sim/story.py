@@ -52,7 +52,7 @@ from rostra.sim.world import World
 _Kind = TypeVar("_Kind", bound=Enum)
 
 NOTHING: Final = "nothing"
-"""The golden trace of a section in which nobody is told anything."""
+"""The golden trace of a section in which no program is sent anything."""
 
 _RULE = re.compile(r"-{4,}\s*")
 _GOLDEN = re.compile(rf"\s*\d+(\.\d{{3}})?\s.*|{NOTHING}\s*")

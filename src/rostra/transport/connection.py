@@ -35,10 +35,10 @@ a flooding peer delay the others for longer: so many small questions are a twent
 so much of blocks with messages, which are passed on unread, is far less."""
 
 WRITE_BUFFER_BYTES_MAX: Final = 1024 << 10
-"""What may wait in the transport before its role is told that the peer does not read."""
+"""What may wait in the transport before its role is notified that the peer does not read."""
 
 MESSAGES_BYTES: Final = 1024 << 10
-"""What the kernel may hold on its way from an agent to a program that hears messages, or back. Raising it:
+"""What the kernel may hold on its way from an agent to a program that receives messages, or back. Raising it:
 fewer, larger reads; more memory for a program that does not read."""
 
 RESEND_S_MAX: Final = 1.0
@@ -237,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
         self._half_received = half_received
 
     def trust(self, half_received: HalfReceived) -> None:
-        """The neighbour at the other end has shown that it hears us."""
+        """The neighbour at the other end has acknowledged that it receives from us."""
         self._reader.trust()
         self.count_in(half_received)
 

@@ -57,8 +57,8 @@ def is_possible(at: TcpAddress) -> bool:
 
 
 def multicast_receiver(group: str, port: int, interface: str) -> socket.socket:
-    """A socket that hears what is said to the group, and nothing else. Others on this machine may have one
-    too, and each hears everything."""
+    """A socket that receives what is sent to the group, and nothing else. Other processes on this machine may
+    have one too, and each receives everything."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)

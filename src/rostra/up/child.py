@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with(supervisor: int) -> None:
-    """SIGKILL, and not SIGTERM: a process that is paused, or deaf, hears it too."""
+    """SIGKILL, and not SIGTERM: it ends a process that is paused or ignores signals, too."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")

@@ -23,7 +23,7 @@ SUPERVISOR: Final = "the_supervisor"
 CLOSE_TIMEOUT_S: Final = 5.0
 
 Line = tuple[Domain, Domain]
-"""One direction of a link: who speaks, and to whom."""
+"""One direction of a link: its sender and its receiver."""
 
 
 class LabJournal:

@@ -27,7 +27,7 @@ LinkState = Literal["up", "suspected", "one way", "down", "unseen"]
 Kind = Literal["host", "cluster", "domain"]
 
 HEARD_LATELY_BEATS: Final = 4.0
-"""An end hears its peer if something came within this many of the usual gaps between two signs of life."""
+"""An end receives from its peer if something came within this many of the usual gaps between heartbeats."""
 
 HEARD_LATELY_LEAST_S: Final = 1.0
 
@@ -72,7 +72,7 @@ class PictureServer(Struct, frozen=True):
     kind: Kind
     state: ServerState
     why: str
-    speaks: bool  # we have a place there: it can tell us what it sees
+    speaks: bool  # we have a connection there: it reports what it sees
 
 
 class Picture(Struct, frozen=True):
@@ -244,7 +244,7 @@ def _judge(own: PlaceReport | None, seen: Mapping[Domain, PictureEnd]) -> tuple[
         return "down", f"it does not answer: {own.silent_why}"
     return (
         "unseen",
-        own.silent_why if own is not None and own.silent_why else "nobody who can be asked has heard of it",
+        own.silent_why if own is not None and own.silent_why else "no node that answers knows it",
     )
 
 

@@ -29,7 +29,7 @@ class StreamSender(Struct, frozen=True):
     unconfirmed: int  # some receiver is not known to have them
     waiting: int  # handed over by its program, and not sent: the group does not keep up
     blocked: bool
-    submits: bool = False  # is no member: the delegate of its cluster speaks for it
+    submits: bool = False  # is no member: the delegate of its cluster sends for it
 
 
 class StreamReceiver(Struct, frozen=True):
@@ -38,7 +38,7 @@ class StreamReceiver(Struct, frozen=True):
     group: str
     member: str
     sender: str
-    heard: int  # messages, since it began to listen
+    heard: int  # messages delivered, since it joined
     rate: float | None
     behind: int
     missing: int  # of those, not here yet

@@ -450,7 +450,7 @@ class SetModel:
         return found
 
     def _is_quiet(self, state: tuple[int, ...]) -> bool:
-        """Nothing is under way, nobody waits; more may be asked, and more may fail."""
+        """Nothing is under way, no server waits; more may be asked, and more may fail."""
         numbers, count = self._numbers, len(self.names)
         lanes = [numbers[each] for each in state[count : self._spent]]
         if any(lane is not None and (lane.messages or lane.ended) for lane in lanes):

@@ -17,7 +17,7 @@ What must hold after every step:
 
 And when nothing is under way, after requests that were not done are asked again as agents do, and probes:
 
-- Of servers that see each other, one set has the group, and nobody is about to hand it on (V-020, V-027).
+- Of servers that see each other, one set has the group, and no server is about to hand it on (V-020, V-027).
 - All members whose servers live are in its view, and no others; no request is lost.
 - If the child set has it, the parent set says so (V-034).
 """
