@@ -22,6 +22,11 @@ know.
 A server that has replicas itself sends nothing that depends on a record before a majority of them has it: the
 effects after `Secure` wait (`core/secure.py`). So they do at a node without replicas whose disk is full.
 
+**A step is bounded.** A packet of a crowd may bring hundreds of messages, each for hundreds of programs.
+After `WORK_MAX` orders and listed members the messages that are left wait, in order, for a timer that is due
+at once: meanwhile links go on answering, and the driver reads its sockets. An epoch of a link neither begins
+nor ends for the core before it has all messages of the one before.
+
 **Children** are not configured: any server one label below ours may connect. So there is a bound on their
 number, and one that has been down for ten minutes is forgotten.
 
@@ -29,6 +34,7 @@ A node is as sans-IO as the cores in it. Its driver feeds events to `step` and, 
 for the moment, calls `flush`, which makes one packet per neighbour out of all messages to it since.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
@@ -73,17 +79,30 @@ from rostra.protocols.links.events import (
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import Inquiry, InquiryReply, weight
+from rostra.protocols.relaxed.messages import EndpointsJoined, Inquiry, InquiryReply, ResolveReply, weight
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
 
 TICK: Final = ("tick",)
 GRACE: Final = "grace"  # with the path of a neighbour: the timer that ends the wait for one of its replicas
 
+GO_ON: Final = ("go on",)
+GO_ON_S: Final = 0.001
+"""Not 0: a timer that is due already may fire before the present turn has ended."""
+
+WORK_MAX: Final = 2_048
+"""Orders of one step, and members in the lists that it was sent. Ten milliseconds' work, more or less.
+Raising it: links and pings wait for longer behind a crowd."""
+
+REST_MAX: Final = 8_192
+"""Messages that may wait so. Beyond that steps are longer: what a peer sends faster is not kept for it."""
+
 CHILDREN_MAX: Final = 16_384
 """Links that come from below. Raising it: names that strangers invent cost more memory, 2 KB each."""
 
 FORGOTTEN_AFTER_S: Final = 600.0
+
+_LISTS: Final = (EndpointsJoined, ResolveReply)
 
 Output = Effect | LinkUp | LinkDown | LinkMoved
 
@@ -124,6 +143,8 @@ class Node:
         self._children: dict[Domain, Instant] = {}  # that came by themselves, and when
         self._sessions_spent = 0  # by links that were forgotten: a later one goes on above them
         self.waiting = WaitingEffects(replicated=is_replica)
+        self._rest: deque[Received] = deque()  # what links have handed up, for the next steps
+        self._read = 0  # members in the lists of this step
         self._held: dict[Domain, list[Removed | LinkDown]] = {}  # what the core gets when the grace ends
         above = (parent(path),) if has_parent and path != ROOT else ()
         for peer in (*above, *sorted(siblings)):
@@ -147,6 +168,7 @@ class Node:
         if self._stopped:
             return [Ignored(type(event).__name__, why="stopped")]
         outputs: list[Output] = []
+        self._read = 0
         if now >= self.stack.alarm_at:
             self._drive(now, TimerFired(self.stack.alarm), outputs)
         if (lane := self.stack.lanes.get(type(event))) is not None:
@@ -172,6 +194,8 @@ class Node:
                         self._forget(link.peer, outputs)
                 self._tick_due = now + self._config.tick_s
                 outputs.append(SetTimer(TICK, self._config.tick_s))
+            case TimerFired(timer) if timer == GO_ON:
+                self._go_on(now, outputs)
             case TimerFired((word, peer)) if word == GRACE and peer in self._held:
                 self.links[Domain(str(peer))].wait_no_more()
                 self._give_up(now, Domain(str(peer)), outputs)
@@ -239,35 +263,70 @@ class Node:
         for report in reports:
             if type(report) is Transmit:
                 outputs.append(report)
-                continue
-            match report:
-                case Received(sender, message):
-                    if type(message) is Inquiry and message.to == self.path:
-                        memory = self._recall(now, message.about, message.asker)
-                        answer = InquiryReply(message.id, message.asker, self.path, memory)
-                        self._outbox.setdefault(sender, []).append(answer)
-                    else:
-                        self._drive(now, report, outputs)
-                case Removed(Because(accused=peer)) if peer in self._replicated:
-                    self._hold(peer, [report], outputs)
-                case LinkDown(peer):
-                    # What was still waiting to be sent belonged to the epoch that has just ended.
-                    self._outbox.pop(peer, None)
-                    self.waiting.forget(peer)
-                    if peer in self._held:
-                        self._held[peer].append(report)
-                    else:
-                        self._pass_up(now, report, outputs)
-                case LinkUp(peer, incarnation) if peer in self._held:
-                    outputs.append(CancelTimer((GRACE, peer)))
-                    if self.links[peer].awaited:
-                        del self._held[peer]
-                        self._pass_up(now, LinkMoved(peer, incarnation), outputs)
-                    else:
-                        self._give_up(now, peer, outputs)
-                        self._pass_up(now, report, outputs)
-                case LinkUp() | Effect():
+            elif type(report) is not Received:
+                if self._rest and isinstance(report, LinkUp | LinkDown | Removed):
+                    self._catch_up(now, report, outputs)
+                self._hand_up(now, report, outputs)
+            elif self._rest or len(outputs) + self._read >= WORK_MAX:
+                self._let_wait(now, report, outputs)
+            else:
+                self._read_one(now, report, outputs)
+
+    def _read_one(self, now: Instant, received: Received, outputs: list[Output]) -> None:
+        if type(received.message) in _LISTS:
+            self._read += len(received.message.members)  # each is work, whatever comes of it
+        self._hand_up(now, received, outputs)
+
+    def _let_wait(self, now: Instant, received: Received, outputs: list[Output]) -> None:
+        if not self._rest:
+            outputs.append(SetTimer(GO_ON, GO_ON_S))
+        self._rest.append(received)
+        if len(self._rest) > REST_MAX:
+            self._read_one(now, self._rest.popleft(), outputs)
+
+    def _go_on(self, now: Instant, outputs: list[Output]) -> None:
+        while self._rest and len(outputs) + self._read < WORK_MAX:
+            self._read_one(now, self._rest.popleft(), outputs)
+        if self._rest:
+            outputs.append(SetTimer(GO_ON, GO_ON_S))
+
+    def _catch_up(self, now: Instant, change: LinkUp | LinkDown | Removed, outputs: list[Output]) -> None:
+        """Before the core hears that an epoch began or ended, it has all that was sent before."""
+        peer = change.because.accused if isinstance(change, Removed) else change.peer
+        before = [each for each in self._rest if each.sender == peer]
+        self._rest = deque([each for each in self._rest if each.sender != peer])
+        for each in before:
+            self._hand_up(now, each, outputs)
+
+    def _hand_up(self, now: Instant, report: Event | Effect, outputs: list[Output]) -> None:
+        match report:
+            case Received(sender, message):
+                if type(message) is Inquiry and message.to == self.path:
+                    memory = self._recall(now, message.about, message.asker)
+                    answer = InquiryReply(message.id, message.asker, self.path, memory)
+                    self._outbox.setdefault(sender, []).append(answer)
+                else:
+                    self._drive(now, report, outputs)
+            case Removed(Because(accused=peer)) if peer in self._replicated:
+                self._hold(peer, [report], outputs)
+            case LinkDown(peer):
+                # What was still waiting to be sent belonged to the epoch that has just ended.
+                self._outbox.pop(peer, None)
+                self.waiting.forget(peer)
+                if peer in self._held:
+                    self._held[peer].append(report)
+                else:
                     self._pass_up(now, report, outputs)
+            case LinkUp(peer, incarnation) if peer in self._held:
+                outputs.append(CancelTimer((GRACE, peer)))
+                if self.links[peer].awaited:
+                    del self._held[peer]
+                    self._pass_up(now, LinkMoved(peer, incarnation), outputs)
+                else:
+                    self._give_up(now, peer, outputs)
+                    self._pass_up(now, report, outputs)
+            case LinkUp() | Effect():
+                self._pass_up(now, report, outputs)
 
     def _pass_up(
         self, now: Instant, report: LinkUp | LinkDown | LinkMoved | Effect, outputs: list[Output]

@@ -307,7 +307,8 @@ class Blown:
         self.rows = rows_of(directory, self.world)
 
 
-FINE_STORMS = [(0, "pair"), (3, "pair"), (4, "single"), (5, "uneven")]
+FINE_STORMS = [(0, "pair"), (3, "pair"), (4, "single"), (5, "uneven"), (1, "uneven")]
+"""In the last one a host stands still while a program on it waits for its first list."""
 BUGS = [passes_no_change_on_to_siblings, announces_nothing_when_the_link_comes_up]
 
 

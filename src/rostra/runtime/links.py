@@ -11,6 +11,7 @@ each of their addresses in turn: only the leader accepts.
 import asyncio
 import random
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rostra.core.observer import FramesWritten
@@ -76,6 +77,7 @@ class LinkEnd:
         self.closed: asyncio.Future[str] = process.loop.create_future()
         self.called: TcpAddress | None = None  # where, if it was we who called
         self._packets: deque[AnyPacket] = deque()
+        self._unread: deque[Arrived] = deque()  # came in a long turn
         self._full = False  # the peer does not read: these wait
         self._trusted = False
 
@@ -135,8 +137,26 @@ class LinkEnd:
     # From the connection
 
     def arrived(self, items: list[Arrived]) -> None:
+        """Packets that come when the turn is long already are taken in one of the next."""
+        if self._unread or self.process.turn_is_long:
+            self._let_wait(items)
+        else:
+            self._take(deque(items))
+
+    def _let_wait(self, items: Iterable[Arrived]) -> None:
+        if not self._unread:
+            self.process.at_end_of_turn(self._go_on)
+        self._unread.extend(items)
+        self.process.resume_next_turn(self.connection)
+
+    def _go_on(self) -> None:
+        unread, self._unread = self._unread, deque()
+        self._take(unread)
+
+    def _take(self, unread: deque[Arrived], *, all_of_them: bool = False) -> None:
         step, hosted, peer = self.process.step, self.hosted, self.peer
-        for packet in items:
+        while unread:
+            packet = unread.popleft()
             if self.incarnation is None or type(packet) is Hello:
                 if error := self._why_not(packet):
                     self.connection.refuse(error)
@@ -150,6 +170,9 @@ class LinkEnd:
             if not self._trusted and hosted.node.is_up(peer):
                 self._trusted = True
                 self.connection.trust(self.process.half_received_of_neighbours)
+            if unread and not all_of_them and self.process.turn_is_long:
+                self._let_wait(unread)
+                return
 
     def refused(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -165,6 +188,8 @@ class LinkEnd:
             )
 
     def lost(self, why: str) -> None:
+        unread, self._unread = self._unread, deque()
+        self._take(unread, all_of_them=True)
         if self.hosted.channels.get(self.peer) is self:
             del self.hosted.channels[self.peer]
             self.process.step(self.hosted, ChannelClosed(self.peer, why))

@@ -51,6 +51,7 @@ def owed(evidence: Evidence, bound_s: float, debts: tuple[str, ...], complaint: 
     )
     late = (
         meeting(waits, evidence.calm(bound_s), evidence.times)
+        .where(~F.array_contains("broken", F.col("writer")))  # a host that stands still is given nothing
         .groupBy("world", "writer", "epoch", "group", "observer", "seq")
         .agg(F.min("moment").alias("at"))
     )

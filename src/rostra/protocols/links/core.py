@@ -290,7 +290,13 @@ class Link:
     def _submitted(self, now: Instant, messages: tuple[object, ...]) -> list[Report]:
         state = self.state
         assert isinstance(state, Together), f"{self.me} has no epoch with {self.peer} to say this in"
-        size, weight = len(messages), sum(map(self._weigh, messages))
+        size, step = len(messages), self.config.packet_messages_max
+        pieces = (
+            [messages[start : start + step] for start in range(0, size, step)] if size > step else [messages]
+        )
+        # Once for each message: the list of a crowd is long, and its acknowledgement comes in a busy turn.
+        weights = [sum(map(self._weigh, piece)) for piece in pieces]
+        weight = sum(weights)
         if (
             state.queued + size > self.config.queue_messages_max
             or state.queued_bytes + weight > self.config.queue_bytes_max
@@ -298,13 +304,8 @@ class Link:
             return self._end(now, "overflow")
         state.queued += size
         state.queued_bytes += weight
-        if size <= self.config.packet_messages_max:
-            if state.flowing and not state.waiting and len(state.in_flight) < self.config.window_packets_max:
-                return [self._data(now, state, messages)]
-            state.waiting.append(messages)
-        else:
-            step = self.config.packet_messages_max
-            state.waiting.extend(messages[start : start + step] for start in range(0, size, step))
+        state.weights += weights
+        state.waiting += pieces
         reports: list[Report] = []
         self._pump(now, state, reports)
         return reports
@@ -331,7 +332,7 @@ class Link:
             data = in_flight.popleft()
             state.acknowledged = data.number
             state.queued -= len(data.messages)
-            state.queued_bytes -= sum(map(self._weigh, data.messages))
+            state.queued_bytes -= state.weights.popleft()
             state.progress_at = now
         if state.waiting:
             self._pump(now, state, reports)

@@ -20,6 +20,9 @@ def broken(link: Link) -> list[str]:
             (data.mine, data.yours) == link.epoch for data in state.in_flight
         ),
         "every message submitted and not acknowledged is counted once": messages == state.queued,
+        "every packet has its weight, and they are what is queued": len(state.weights)
+        == len(state.in_flight) + len(state.waiting)
+        and sum(state.weights) == state.queued_bytes,
         "what came early is not due yet": all(number > state.received + 1 for number in state.early),
         "messages wait only for a channel or for room in the window": not state.waiting
         or not state.flowing

@@ -35,6 +35,7 @@ class Together:
         "sent_at",
         "suspected",
         "waiting",
+        "weights",
     )
 
     def __init__(self, now: Instant, *, flowing: bool) -> None:
@@ -50,7 +51,8 @@ class Together:
             deque()
         )  # not yet packets: no channel, or no room in the window
         self.queued = 0  # messages in both
-        self.queued_bytes = 0  # that they carry
+        self.weights: deque[int] = deque()  # bytes that each packet of both carries, in order
+        self.queued_bytes = 0  # their sum
         self.resumed_at: Instant | None = None  # when all in flight was last sent again
         self.progress_at: Instant = now  # when what is in flight last got shorter, or began
 

@@ -185,5 +185,5 @@ def weight(message: object) -> int:
     if type(message) is Routed:
         return len(message.data)
     if type(message) is ResolveReply:
-        return sum([MEMBER_BYTES + len(member.meta) for member in message.members])
+        return MEMBER_BYTES * len(message.members) + sum([len(member.meta) for member in message.members])
     return len(message.document) if type(message) is InquiryReply else 0
