@@ -87,6 +87,8 @@ from rostra.protocols.access.proofs import (
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
 from rostra.protocols.access.sealing import drawn
+from rostra.protocols.agreed.agent import AGREED_AGENT
+from rostra.protocols.agreed.events import MemberBarred
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.gate import AccessRefused
@@ -426,6 +428,12 @@ class AccessAgent(Service):
                     )
                 )
                 self._put_out(me, group)
+        agreed = self.stack[AGREED_AGENT].groups
+        for group in [each for each in agreed if self.judge.is_closed_to(each, self.host)]:
+            for me in sorted(agreed[group].members):
+                why = f"{group} is not for programs of {self.host}"
+                self._sift(self.stack.call(self._now, self, AGREED_AGENT, MemberBarred(group, me, why)))
+                self._out.append(AccessEnded(me, group, why))
         for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(self._agent.groups[group].members):
                 self._call(Asked(me, self._own_token(None), Leave(group)))

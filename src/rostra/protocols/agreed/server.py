@@ -538,6 +538,8 @@ class AgreedServer(Holdings, Service):
 
     def _arrived(self, now: Instant, message: Asking, out: list[Effect]) -> None:
         group, host = message.group, message.question.host
+        if isinstance(message, HostHolds):
+            message = ordering.let_in(now, self.stack[SERVER].gate, message, out)
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
             groups, known = self._holding.setdefault(host, {}), self.sets.get(self._own_set(group))
             if group not in groups and len(groups) >= HOST_GROUPS_MAX:
