@@ -257,6 +257,23 @@ def test_two_losers_that_merge_do_not_live() -> None:
     assert not one.lives and one.group.living.fence >= 5
 
 
+@pytest.mark.spec("V-100", "V-106")
+def test_a_group_lives_with_the_change_after_a_merge_whoever_came_back_with_it() -> None:
+    """Those who were out, by seniority and by name: two orders of the same, which is nothing new."""
+    side = Side()
+    side.joins("it1", "de1", "fr1", "fr2", "fr3")
+    here, there = cut(side, DE, IT)
+    assert here.lives and not there.lives
+    here.merge(there)
+    assert not here.lives
+    here.view = side.view
+    here.joins("fr4")
+    assert [id for id, _ in here.group.living.returned] == [member("de1"), member("it1")]
+    assert here.lives, here.group.blocked
+    here.do(leaves("fr1"))
+    assert here.lives, here.group.blocked
+
+
 TEAM = Group("team", SET)
 
 

@@ -12,7 +12,7 @@ from rostra.protocols.atomic import hub_flush, logs, receiver
 from rostra.protocols.atomic.hub import Station
 from rostra.sim.storm import ORDER, StormFailed, storm
 
-FOUND_SOMETHING = (8, 10, 13, 17, 720100)
+FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100)
 """Even ones with ``stable="majority"``."""
 
 NEGOTIATED = (4, 34)

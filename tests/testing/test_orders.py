@@ -13,10 +13,14 @@ from support.ampnet import members as bus_members
 import rostra
 from rostra.client import ordered
 from rostra.errors import Excluded, InDoubt, Rejected
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.agent import AGREED_AGENT
+from rostra.protocols.agreed.stays import StayInside
 from rostra.protocols.atomic import station
 from rostra.testing import World
 
 PLACES = ("fr.paris.h1", "fr.paris.h2", "fr.lyon.h1")
+LEDGER = Group("ledger", Domain("fr"))
 BOTH = pytest.mark.parametrize("order", ["hub", "negotiated"])
 
 
@@ -235,6 +239,39 @@ def test_the_smaller_side_of_a_partition_delivers_nothing_more(wide: World, orde
     wide.run(for_s=20)
     assert isinstance(cem.error, Excluded)
     assert isinstance(cem.unsent, InDoubt | Rejected)
+
+
+@pytest.mark.parametrize(("order", "after_s"), [("hub", 0.15), ("negotiated", 0.1)])
+@pytest.mark.spec("A-056", "A-089")
+def test_a_member_that_joins_while_its_host_is_put_out_is_in_the_group_as_the_others_have_it(
+    wide: World, order: str, after_s: float
+) -> None:
+    """It asks after the two sides have met, and before those of its host know what that means for them."""
+    ann, _, cem = enter(wide, order, *PLACES)
+    wide.cut("fr.lyon")
+    wide.run(for_s=20)
+    for host, member in (("fr.lyon.h1", cem), ("fr.paris.h1", ann)):
+        wide.start(host, member.say(2))
+    wide.run(for_s=2)
+    group = wide.sim.processes[Domain("fr.lyon.h1")].stack[AGREED_AGENT].groups[LEDGER]
+    alone = group.view
+    wide.heal()
+    while group.view == alone:
+        wide.run(for_s=0.01)
+    wide.run(for_s=after_s)
+    dan = Member(order, "d")
+    wide.start("fr.lyon.h1", dan.run())
+    while cem.error is None:
+        wide.run(for_s=0.01)
+    assert isinstance(cem.error, Excluded)
+    assert [isinstance(each.stage, StayInside) for each in group.members.values()] == [False]
+    wide.run(for_s=10)
+    assert dan.error is None
+    for host, member in (("fr.lyon.h1", dan), ("fr.paris.h1", ann)):
+        wide.start(host, member.say(2))
+    wide.run(for_s=3)
+    agree(ann, dan)
+    assert len(dan.log) == 4
 
 
 @pytest.fixture

@@ -238,7 +238,8 @@ class LivingState(Struct, frozen=True, array_like=True):
     members: RuleMembers
     attempts: tuple[Attempt, ...] = ()
     returned: tuple[tuple[MemberId, Number], ...] = ()
-    """Members of it that were out of a living view before: each with the fence with which it was back."""
+    """Members of it that were out of a living view before: each with the fence with which it was back. In one
+    order, however they came to be known: two states that say the same are equal."""
 
     def attempted(self, members: RuleMembers) -> "LivingState":
         """Before a view of these members is acknowledged."""
@@ -259,7 +260,7 @@ class LivingState(Struct, frozen=True, array_like=True):
                 returned.append((each.id, fence))
             elif each.id in before:
                 returned.append((each.id, before[each.id]))
-        return LivingState(fence, members, (), tuple(returned))
+        return LivingState(fence, members, (), tuple(sorted(returned)))
 
 
 def united_state(states: Iterable[LivingState]) -> LivingState:

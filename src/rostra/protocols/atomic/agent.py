@@ -124,9 +124,7 @@ class OrderAgent(Service):
             if station is not None:
                 for me in sorted(station.gallery.members):
                     station.gone(me, LEFT, out)
-                station.closed(out)
-                self._numbers = max(self._numbers, station.numbers)
-                del self.stations[group]
+                self._close(station, out)
             return
         if station is None:
             id = StationId(self.host, self.stack[AGENT].incarnation)
@@ -152,12 +150,19 @@ class OrderAgent(Service):
             return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
         return Station(group, me, kind.stable, self._bytes)
 
+    def _close(self, station: AnyStation, out: list[Effect]) -> None:
+        station.closed(out)
+        self._numbers = max(self._numbers, station.numbers)
+        del self.stations[station.group]
+
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
         """Who must go?"""
         gallery = station.gallery
-        if station.excluded:
-            for me in sorted(gallery.members):
-                self._lose(now, station, me, station.excluded, out)
+        if why := station.excluded:
+            while gallery.members:
+                self._lose(now, station, min(gallery.members), why, out)
+            if self.stations.get(station.group) is station:  # one who asks meanwhile begins with another
+                self._close(station, out)
         elif gallery.is_watched:
             for me in gallery.expelled:
                 self._lose(now, station, me, "it did not read what it was given", out)

@@ -12,7 +12,6 @@ senior station was elsewhere, behind a partition: the group went on without it.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from rostra.protocols.atomic import emitter, installing, monitor
 from rostra.protocols.atomic.amp_state import FlushWait, GateTurn, ViewExecuted
@@ -28,8 +27,7 @@ from rostra.protocols.atomic.frames import (
     ViewChange,
 )
 from rostra.protocols.atomic.monitor import AGREED_SHIFT
-
-WENT_ON: Final = "the group went on without this host"
+from rostra.protocols.atomic.requests import WENT_ON
 
 Reports = Mapping[AmpStationId, StationReport]
 
