@@ -86,7 +86,7 @@ from rostra.protocols.access.proofs import (
 )
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
-from rostra.protocols.access.sealing import drawn
+from rostra.protocols.access.sealing import drawn, told_of
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.gate import AccessRefused
@@ -232,7 +232,7 @@ class AccessAgent(Service):
 
     def _ask(self, stay: Stay, join: JoinRestricted, token: int | None) -> None:
         self._asked += 1
-        nonce = drawn(join.luck, "nonce", f"{stay[0]} {self._asked}".encode())
+        nonce = drawn(told_of(join.luck), "nonce", f"{stay[0]} {self._asked}".encode())
         self.applying[stay] = Applying(stay, join, nonce, token)
         self._out.append(SetTimer(_timer("auth", stay), self._t_auth_s))
         authority = authority_of(join.group.name)
