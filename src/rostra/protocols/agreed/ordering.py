@@ -43,16 +43,17 @@ def order(
         server._propose(now, core, replace(change, fence=server._fences.floor), out)
 
 
-def not_let_in(now: Instant, gate: Gate, message: MemberAsked) -> list[AccessRefused]:
-    """Members whom a closed group is not for; a restricted one is for none. Their agent refuses them, and
-    need not be honest."""
+def not_let_in(now: Instant, gate: Gate, message: MemberAsked, out: list[Effect]) -> bool:
+    """Has it members whom a closed group is not for? A restricted one is for none. Their agent refuses them,
+    and need not be honest."""
     host, group = message.question.host, message.group
     if message.verb is not GroupVerb.JOIN or ("!" not in group.name and gate.allowed_in(group) is None):
-        return []
-    verdicts = [
-        (each.id.endpoint, gate.why_not(now, group, each.id.endpoint, b"")) for each in message.members
-    ]
-    return [AccessRefused(endpoint, group, why, host) for endpoint, why in verdicts if why]
+        return False
+    named = [each.id.endpoint for each in message.members]
+    refused = [(each, why) for each in named if (why := gate.why_not(now, group, each, b""))]
+    for endpoint, why in refused:
+        gate.name(now, host, AccessRefused(endpoint, group, why, host), out)
+    return bool(refused)
 
 
 def why_not_join(message: MemberAsked, known: AgreedGroup | None) -> str:
