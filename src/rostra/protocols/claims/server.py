@@ -47,7 +47,7 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
+from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
@@ -67,10 +67,6 @@ LOST: Final[TimerKey] = ("claims", "lost")
 PASSED_ON: Final = "next hop is down"
 NO_SERVER: Final = "the root has no server"
 NO_ROOM: Final = "no room on the disk"
-
-
-REFUSALS: Final = (NotAllowed.code, TooLarge.code)
-"""Answers to those who ask for what they may not have, or for too much."""
 
 
 class ClaimRefused(Observation, frozen=True):
@@ -150,12 +146,15 @@ class ClaimServer(Service):
         if scope == self.domain:
             effects = self._decide(message)
         elif (why := self._pass_by(message)) is not None:
-            effects = [_answer(message, code=TooLarge.code, why=why)]
+            effects = _refused(message, TooLarge.code, why)
         else:
             effects = self._pass_on(sender, message)
-        found = [Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect for effect in effects]
-        for each in [each for each in effects if isinstance(each, ClaimAnswer) and each.code in REFUSALS]:
-            self._gate.name(now, sender, ClaimRefused(each.claimer, each.group, each.why), found)
+        found: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, ClaimRefused):
+                self._gate.name(now, sender, effect, found)
+            else:
+                found.append(Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect)
         return found
 
     # Of our own scope
@@ -179,21 +178,16 @@ class ClaimServer(Service):
         if standing is None or standing.group_kind == message.group_kind:
             if no_room and not holds:
                 return [_ignored(message, NO_ROOM), _answer(message, code=StoreFailed.code, why=no_room)]
-            if not holds and (why := self._not_for(message)):
-                return [_answer(message, code=NotAllowed.code, why=why)]
+            if not holds and self._gate.is_closed_to(message.group, host):
+                none = _answer(message, code=NoSuchGroup.code, why="there is no such group")
+                return [ClaimRefused(host, message.group, CLOSED), none]
+            if not holds and (why := _not_restricted(message)):
+                return _refused(message, NotAllowed.code, why)
             if why := self.table.why_not(name, host):
-                return [_answer(message, code=TooLarge.code, why=why)]
+                return _refused(message, TooLarge.code, why)
             standing = self.table.claim(name, host, message.group_kind)
         rests_on = map(Secure, self.table.records_of(name, host))
         return [*rests_on, _answer(message, standing.group_kind, standing.birth)]
-
-    def _not_for(self, message: Claim) -> str:
-        """Why this host may not claim this name as that kind; empty if it may."""
-        group, kind = message.group, message.group_kind
-        if self._gate.is_closed_to(group, message.claimer):
-            return CLOSED
-        is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
-        return "" if "!" not in group.name or is_led else f"a restricted name cannot be {kind}"
 
     # Of a wider one
 
@@ -281,6 +275,17 @@ class ClaimServer(Service):
         self.gone[host].discard(group)
         if not self.gone[host]:
             del self.gone[host]
+
+
+def _not_restricted(message: Claim) -> str:
+    """Why a restricted name cannot be of that kind; empty if it can."""
+    kind = message.group_kind
+    is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
+    return "" if "!" not in message.group.name or is_led else f"a restricted name cannot be {kind}"
+
+
+def _refused(message: ClaimMessage, code: str, why: str) -> list[Effect | ClaimAnswer]:
+    return [ClaimRefused(message.claimer, message.group, why), _answer(message, code=code, why=why)]
 
 
 def _answer(
