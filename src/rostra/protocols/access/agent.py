@@ -86,7 +86,7 @@ from rostra.protocols.access.proofs import (
 )
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
-from rostra.protocols.access.sealing import drawn
+from rostra.protocols.access.sealing import drawn, told_of
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.events import MemberBarred
 from rostra.protocols.led.agent import LED_AGENT
@@ -234,7 +234,7 @@ class AccessAgent(Service):
 
     def _ask(self, stay: Stay, join: JoinRestricted, token: int | None) -> None:
         self._asked += 1
-        nonce = drawn(join.luck, "nonce", f"{stay[0]} {self._asked}".encode())
+        nonce = drawn(told_of(join.luck), "nonce", f"{stay[0]} {self._asked}".encode())
         self.applying[stay] = Applying(stay, join, nonce, token)
         self._out.append(SetTimer(_timer("auth", stay), self._t_auth_s))
         authority = authority_of(join.group.name)
@@ -288,9 +288,7 @@ class AccessAgent(Service):
             text, join = question_text(self.judge.world, authority, applying.nonce, me), applying.join
             question = sealed_question(join.luck, text, shown, group, join.credential)
         if question is None:
-            self._out.append(
-                AccessRefused(me, group, f"{source} does not have the key of {authority}", host_of(source))
-            )
+            self._not_believed(stay, source, f"{source} does not have the key of {authority}")
             return
         self.applying[stay] = replace(applying, shown=applying.shown | {source})
         data = msgspec.msgpack.encode(question)
@@ -301,8 +299,7 @@ class AccessAgent(Service):
         authority = authority_of(group.name)
         assert authority is not None, "only restricted names are asked for"
         if source not in applying.shown or not self.judge.is_answer(authority, me, answer, self._now):
-            why = f"{source} does not speak for {authority}"
-            self._out.append(AccessRefused(me, group, why, host_of(source)))
+            self._not_believed(applying.stay, source, f"{source} does not speak for {authority}")
             return
         self._trusted.pop(authority, None)
         self._trusted[authority] = source
@@ -312,9 +309,13 @@ class AccessAgent(Service):
             self._refused(applying, f"{authority} says no: {answer.why or 'without a reason'}")
             return
         if why := self.judge.why_not(self._now, group, me, answer.proof):
-            self._out.append(AccessRefused(me, group, f"of {source}: {why}", host_of(source)))
+            self._not_believed(applying.stay, source, f"of {source}: {why}")
             return
         self._granted(applying, answer.proof)
+
+    def _not_believed(self, stay: Stay, source: Endpoint, why: str) -> None:
+        node = host_of(source)
+        self.judge.name(self._now, node, AccessRefused(*stay, why, node), self._out)
 
     # What becomes of it
 

@@ -570,8 +570,7 @@ class AgreedServer(Holdings, Service):
     def _asked(self, now: Instant, core: CoreSet, message: MemberAsked, out: list[Effect]) -> None:
         group, kind = message.group, message.group_kind
         known = core.table.get(group)
-        if refused := ordering.not_let_in(now, self.stack[SERVER].gate, message):
-            out.extend(refused)
+        if ordering.not_let_in(now, self.stack[SERVER].gate, message, out):
             return self._answer(message.question, group, NoSuchGroup.code, "", out)
         if why := ordering.why_not_join(message, known):
             return self._answer(message.question, group, NotAllowed.code, why, out)
