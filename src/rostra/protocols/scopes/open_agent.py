@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from rostra.core.asking import AskingService
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -37,7 +38,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
-from rostra.core.stack import Service, ServiceName
+from rostra.core.stack import ServiceName
 from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused, TooLarge, Unreachable
 from rostra.groups.members import Cause, Member, by_endpoint
 from rostra.names import OPEN, Domain, Endpoint, Group, check_public, inside, parent
@@ -66,9 +67,6 @@ OPEN_AGENT: Final = ServiceName["OpenAgent"]("scopes open agent")
 NAMES: Final = "rostra/open/"
 """Of these groups in the directory; those that begin with ``rostra/`` are the system's."""
 
-FIRST_TOKEN: Final = -(1 << 58)
-"""Our own questions to other services have tokens below this, and above those of unique names."""
-
 
 class OpenStay(Struct, frozen=True):
     online: bool
@@ -90,31 +88,30 @@ class OpenGroup(Struct, eq=False):
         return Group(self.name, OPEN)
 
 
-class OpenAgent(Service):
+class OpenAgent(AskingService[Endpoint]):
     name = OPEN_AGENT
+    first_token = -(1 << 58)  # above those of unique names
     takes = (
         *(JoinOpen, LeaveOpen, Close, EndpointGone, ScopeTold, PointersRefused),
         *(LinkUp, LinkDown, LinkMoved),
     )
 
     def __init__(self, host: Domain, config: ScopesConfig) -> None:
+        super().__init__()
         self.host = host
         self.config = config
         self.open: dict[str, OpenGroup] = {}
         self.up = False  # the link to the server
         self._server = parent(host)
-        self._token = FIRST_TOKEN
-        self._own: set[int] = set()
+        self._refusal: Denied | None = None  # why the directory did not take the last member
         self._changed: set[str] = set()  # groups of which another list may have to be told
-        self._now: Instant = 0.0
-        self._out: list[Effect] = []
 
     @property
     def _directory(self) -> LocalServer:
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        self._now, self._out = now, []
+        self._begin(now)
         match event:
             case Asked(me, token, JoinOpen() as join):
                 self._try(token, lambda: self._join(me, token, join))
@@ -150,7 +147,7 @@ class OpenAgent(Service):
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         if not self.open:
             return effects
-        self._now, self._out = now, []
+        self._begin(now)
         self._sift(effects)
         return self._end()
 
@@ -159,8 +156,7 @@ class OpenAgent(Service):
             if name in self.open:
                 self._tell_changed(self.open[name])
         self._changed.clear()
-        out, self._out = self._out, []
-        return out
+        return self._finish()
 
     def _try(self, token: int, work: Any) -> None:
         try:
@@ -229,7 +225,7 @@ class OpenAgent(Service):
         if stay is not None:
             for scope, view in known.views.items():
                 if not gone:
-                    self._call(Asked(me, self._own_token(), Leave(_key(known.name, scope))))
+                    self._call(AGENT, Asked(me, self._own_token(), Leave(_key(known.name, scope))))
                 view.remove(Left(_key(known.name, scope), me, self._stamp(), Cause.LEAVE))
             self._changed.add(known.name)
         if (len(known.members), len(known.waiting)) != was and not known.members and not known.waiting:
@@ -280,24 +276,18 @@ class OpenAgent(Service):
             return
         del known.views[scope]
         for me in sorted(known.members):
-            self._call(Asked(me, self._own_token(), Leave(_key(name, scope))))
+            self._call(AGENT, Asked(me, self._own_token(), Leave(_key(name, scope))))
         self._changed.add(name)
 
     def _enter(self, known: OpenGroup, me: Endpoint, scope: Domain, meta: bytes) -> Denied | None:
         """Into the directory, under this scope: why not, or nothing."""
-        key, token = _key(known.name, scope), self._own_token()
+        key, self._refusal = _key(known.name, scope), None
         known.views.setdefault(scope, GroupView(key))
-        effects = self.stack.call(self._now, self, AGENT, Asked(me, token, Join(key, True, False, meta)))
-        refusal = None
-        rest = []
-        for effect in effects:
-            if type(effect) is Answer and effect.token == token:
-                self._own.discard(token)
-                refusal = effect.result if isinstance(effect.result, Denied) else None
-            else:
-                rest.append(effect)
-        self._sift(rest)
-        return refusal
+        self._call(AGENT, Asked(me, self._own_token(me), Join(key, True, False, meta)))
+        return self._refusal
+
+    def _answered(self, me: Endpoint, result: object) -> None:
+        self._refusal = result if isinstance(result, Denied) else None
 
     def _refused(self, known: OpenGroup) -> None:
         """Our server has no room for another row of ours."""
@@ -313,17 +303,8 @@ class OpenAgent(Service):
 
     # Lists
 
-    def _sift(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if type(effect) is Answer and effect.token in self._own:
-                self._own.discard(effect.token)
-            elif type(effect) is Tell and not self._noticed(effect):
-                continue
-            else:
-                self._out.append(effect)
-
-    def _noticed(self, tell: Tell) -> bool:
-        """Take in a notice about one of these groups; is it for programs, too?"""
+    def _is_for_us(self, tell: Tell) -> bool:
+        """A notice about one of these groups, and not for programs, too."""
         notice = tell.notice
         if isinstance(notice, Only | Without):
             for known in self.open.values():
@@ -336,11 +317,11 @@ class OpenAgent(Service):
                         if inside(notice.domain, each) == isinstance(notice, Only)
                     }
                 self._changed.add(known.name)
-            return True
+            return False
         if not isinstance(notice, Absolute | Joined | Left) or not notice.group.name.startswith(NAMES):
-            return True
+            return False
         self._learn(notice)
-        return False
+        return True
 
     def _learn(self, notice: Absolute | Joined | Left) -> None:
         known = self.open.get(notice.group.name.removeprefix(NAMES))
@@ -379,16 +360,8 @@ class OpenAgent(Service):
 
     # Inside
 
-    def _call(self, event: Event) -> None:
-        self._sift(self.stack.call(self._now, self, AGENT, event))
-
     def _send(self, message: PointersKept | PointersDropped) -> None:
         self._out.append(Send(self._server, message))
-
-    def _own_token(self) -> int:
-        self._token -= 1
-        self._own.add(self._token)
-        return self._token
 
     def _stamp(self) -> tuple[int, int]:
         return self._directory.incarnation, self._directory.counter
