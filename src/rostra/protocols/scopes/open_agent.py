@@ -9,6 +9,9 @@ the scope moves, each host joins the new one first and leaves the old one a whil
 joined it too. What members are told is the union of both lists, so a move shows nobody as gone (C-171), and
 those of the new part appear with the merge there (C-170). The scope that programs see is always `OPEN`.
 
+A step takes `ENTER_AT_ONCE` members into a scope or out of it; a timer goes on with the next ones. What
+changes meanwhile is told when the last of them is in.
+
 An agent that is cut off takes its cluster for the scope, until it hears of another.
 """
 
@@ -58,7 +61,7 @@ from rostra.protocols.relaxed.requests import (
     denied,
 )
 from rostra.protocols.relaxed.view import GroupView
-from rostra.protocols.scopes.config import POINTERS_OF_HOST_MAX, ScopesConfig
+from rostra.protocols.scopes.config import ENTER_AT_ONCE, GO_ON_S, POINTERS_OF_HOST_MAX, ScopesConfig
 from rostra.protocols.scopes.messages import PointersDropped, PointersKept, PointersRefused, ScopeTold
 from rostra.protocols.scopes.requests import JoinOpen, LeaveOpen
 
@@ -79,6 +82,7 @@ class OpenGroup(Struct, eq=False):
     name: str
     members: dict[Endpoint, OpenStay] = field(default_factory=dict)
     waiting: list[Asked] = field(default_factory=list)  # joins, until the scope is known
+    entering: list[Endpoint] = field(default_factory=list)  # members that are not in the scope yet
     scope: Domain | None = None
     views: dict[Domain, GroupView] = field(default_factory=dict)  # of the scope, and of those that it was
     told: dict[Endpoint, Member] | None = None  # the list that members were told
@@ -86,6 +90,11 @@ class OpenGroup(Struct, eq=False):
     @property
     def group(self) -> Group:
         return Group(self.name, OPEN)
+
+    @property
+    def is_entering(self) -> bool:
+        """A step was too short for all of them, and a timer goes on."""
+        return bool(self.entering or self.waiting) and self.scope is not None
 
 
 class OpenAgent(AskingService[Endpoint]):
@@ -140,6 +149,10 @@ class OpenAgent(AskingService[Endpoint]):
                 pass
             case TimerFired(("scopes", "linger", str(name), str(scope))):
                 self._let_go(name, Domain(scope))
+            case TimerFired(("scopes", "enter", str(name))) if (
+                name in self.open and self.open[name].is_entering
+            ):
+                self._admit(self.open[name])
             case _:
                 self._out.append(Ignored(type(event).__name__, "nothing waits for it"))
         return self._end()
@@ -153,9 +166,11 @@ class OpenAgent(AskingService[Endpoint]):
 
     def _end(self) -> list[Effect]:
         for name in sorted(self._changed):
-            if name in self.open:
-                self._tell_changed(self.open[name])
-        self._changed.clear()
+            known = self.open.get(name)
+            if known is None or not known.is_entering:
+                self._changed.discard(name)
+                if known is not None:
+                    self._tell_changed(known)
         return self._finish()
 
     def _try(self, token: int, work: Any) -> None:
@@ -188,16 +203,22 @@ class OpenAgent(AskingService[Endpoint]):
             known = self.open[group.name] = OpenGroup(group.name)
             if self.up:
                 self._send(PointersKept(((group.name, None),)))
+        is_entering = known.is_entering
         known.waiting.append(Asked(me, token, join))
-        if known.scope is not None:
+        if known.scope is not None and not is_entering:
             self._admit(known)
-        elif not self.up:
+        elif known.scope is None and not self.up:
             self._move(known, self._server)
 
     def _admit(self, known: OpenGroup) -> None:
-        """Those who waited for the scope."""
+        """Into the scope: its members, then programs that waited for it."""
         assert known.scope is not None, "admitted to nowhere"
-        waiting, known.waiting = known.waiting, []
+        entering, known.entering = known.entering[:ENTER_AT_ONCE], known.entering[ENTER_AT_ONCE:]
+        for me in entering:
+            if refusal := self._enter(known, me, known.scope, known.members[me].meta):
+                self._put_out(known, me, refusal)
+        room = ENTER_AT_ONCE - len(entering)
+        waiting, known.waiting = known.waiting[:room], known.waiting[room:]
         for asked in waiting:
             join = asked.request
             if refusal := self._enter(known, asked.endpoint, known.scope, join.meta):
@@ -207,7 +228,9 @@ class OpenAgent(AskingService[Endpoint]):
             self._out.append(Answer(asked.token, Done()))
             if join.online and known.told is not None:
                 self._out.append(Tell((asked.endpoint,), self._list(known)))
-        if not known.members and not known.waiting:
+        if known.is_entering:
+            self._out.append(SetTimer(("scopes", "enter", known.name), GO_ON_S))
+        elif known.name in self.open and not known.members:
             self._end_group(known)
 
     def _leave(self, me: Endpoint, token: int, group: Group) -> None:
@@ -221,6 +244,7 @@ class OpenAgent(AskingService[Endpoint]):
     def _forget(self, known: OpenGroup, me: Endpoint, *, gone: bool) -> None:
         was = len(known.members), len(known.waiting)
         known.waiting = [asked for asked in known.waiting if asked.endpoint != me]
+        known.entering = [each for each in known.entering if each != me]
         stay = known.members.pop(me, None)
         if stay is not None:
             for scope, view in known.views.items():
@@ -260,24 +284,27 @@ class OpenAgent(AskingService[Endpoint]):
             self._out.append(Noted("open scope moved", f"{known.name} {old} {scope}"))
         if scope in known.views:  # back again, before we left it
             self._out.append(CancelTimer(_timer(known.name, scope)))
-        else:
-            for me in sorted(known.members):
-                if refusal := self._enter(known, me, scope, known.members[me].meta):
-                    self._put_out(known, me, refusal)
-        if known.members or known.waiting:
-            self._admit(known)
-        else:
-            self._end_group(known)
+        inside = self._inside(known, scope)
+        known.entering = [me for me in sorted(known.members) if me not in inside]
+        self._admit(known)
 
     def _let_go(self, name: str, scope: Domain) -> None:
         known = self.open.get(name)
         if known is None or scope == known.scope or scope not in known.views:
             self._out.append(Ignored("TimerFired", "nothing waits for it"))
             return
-        del known.views[scope]
-        for me in sorted(known.members):
+        inside = sorted(self._inside(known, scope) & known.members.keys())
+        for me in inside[:ENTER_AT_ONCE]:
             self._call(AGENT, Asked(me, self._own_token(), Leave(_key(name, scope))))
+        if len(inside) > ENTER_AT_ONCE:
+            self._out.append(SetTimer(_timer(name, scope), GO_ON_S))
+            return
+        del known.views[scope]
         self._changed.add(name)
+
+    def _inside(self, known: OpenGroup, scope: Domain) -> frozenset[Endpoint]:
+        table = self._directory.groups.get(_key(known.name, scope))
+        return frozenset() if table is None else frozenset(table.members)
 
     def _enter(self, known: OpenGroup, me: Endpoint, scope: Domain, meta: bytes) -> Denied | None:
         """Into the directory, under this scope: why not, or nothing."""
