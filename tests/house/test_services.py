@@ -107,9 +107,10 @@ def test_what_may_be_told_apart_is_left_alone(path: str, source: str) -> None:
 
 def concrete(base: type[Service]) -> Iterator[type[Service]]:
     for each in base.__subclasses__():
-        if not isabstract(each):
+        if isabstract(each):
+            yield from concrete(each)
+        else:
             yield each
-        yield from concrete(each)
 
 
 def test_every_service_has_a_block_of_numbers_and_takes_no_message_of_another() -> None:
