@@ -64,6 +64,7 @@ from rostra.protocols.access.config import (
     ASKED_AT_ONCE,
     ASKED_MAX,
     CREDENTIAL_BYTES_MAX,
+    FALSE_MAX,
     LUCK_BYTES,
     SHOWN_MAX,
     TRUSTED_MAX,
@@ -125,6 +126,7 @@ class Applying(Struct, frozen=True):
     token: int | None
     asked: frozenset[Endpoint] = frozenset()  # for the key; none yet: we look for its members
     shown: frozenset[Endpoint] = frozenset()  # that have it, and were sent the question
+    false: tuple[Endpoint, ...] = ()  # from whom something false came, each time
 
 
 class Permitted(Struct, frozen=True):
@@ -259,7 +261,9 @@ class AccessAgent(AskingService[Stay]):
             if stay[0] == me and message.source in applying.asked:
                 answer = decode_answer(message.data)
                 if answer is not None and answer.nonce == applying.nonce:
-                    if isinstance(answer, KeyShown):
+                    if applying.false.count(message.source) >= FALSE_MAX:
+                        self._out.append(Ignored(type(answer).__name__, "others of it were false"))
+                    elif isinstance(answer, KeyShown):
                         self._shown(applying, message.source, answer)
                     else:
                         self._decided(applying, message.source, answer)
@@ -279,7 +283,7 @@ class AccessAgent(AskingService[Stay]):
             text, join = question_text(self.judge.world, authority, applying.nonce, me), applying.join
             question = sealed_question(join.luck, text, shown, group, join.credential)
         if question is None:
-            self._not_believed(stay, source, f"{source} does not have the key of {authority}")
+            self._false(applying, source, f"{source} does not have the key of {authority}")
             return
         self.applying[stay] = replace(applying, shown=applying.shown | {source})
         data = msgspec.msgpack.encode(question)
@@ -290,7 +294,7 @@ class AccessAgent(AskingService[Stay]):
         authority = authority_of(group.name)
         assert authority is not None, "only restricted names are asked for"
         if source not in applying.shown or not self.judge.is_answer(authority, me, answer, self._now):
-            self._not_believed(applying.stay, source, f"{source} does not speak for {authority}")
+            self._false(applying, source, f"{source} does not speak for {authority}")
             return
         self._trusted.pop(authority, None)
         self._trusted[authority] = source
@@ -300,13 +304,14 @@ class AccessAgent(AskingService[Stay]):
             self._refused(applying, f"{authority} says no: {answer.why or 'without a reason'}")
             return
         if why := self.judge.why_not(self._now, group, me, answer.proof):
-            self._not_believed(applying.stay, source, f"of {source}: {why}")
+            self._false(applying, source, f"of {source}: {why}")
             return
         self._granted(applying, answer.proof)
 
-    def _not_believed(self, stay: Stay, source: Endpoint, why: str) -> None:
+    def _false(self, applying: Applying, source: Endpoint, why: str) -> None:
+        self.applying[applying.stay] = replace(applying, false=(*applying.false, source))
         node = host_of(source)
-        self.judge.name(self._now, node, AccessRefused(*stay, why, node), self._out)
+        self.judge.name(self._now, node, AccessRefused(*applying.stay, why, node), self._out)
 
     # What becomes of it
 
