@@ -12,7 +12,7 @@ import pytest
 from history.test_view_audits import plant_at
 from msgspec.structs import replace
 from support.court import Court
-from support.journal import Row
+from support.journal import Journal, Row
 from support.parity import rows_of
 from support.segments import SCHEMA
 
@@ -140,6 +140,36 @@ SPOILT: dict[str, tuple[Callable[[], Any], Domain, set[str]]] = {
 }
 
 
+TAILS: dict[str, tuple[str | None, str, bool, set[str]]] = {
+    "orders-hub-and-one-lost": ("eu.h1", "eu.h3", True, {"total-order", "all-or-none"}),
+    "orders-negotiated-and-one-lost": (None, "eu.h3", True, set()),
+    "orders-negotiated-by-one-that-went-on": (None, "eu.h2", True, {"total-order"}),
+    "orders-negotiated-in-the-last-view": (None, "eu.h2", False, {"total-order"}),
+}
+"""Who orders, which host was given something else, if there is a next view; and what that breaks (TA10)."""
+
+
+def few_rows(world: str, orderer: str | None, wrong: str, *, goes_on: bool) -> list[Row]:
+    """Of three hosts, the last of which is lost in the first view and was given two messages more."""
+    journal = Journal(world)
+    for host in ("eu.h1", "eu.h2", "eu.h3"):
+        journal.start(host)
+        of: Row = {"group": "ledger@eu", "view": "1.0 p", "first": 1}
+        begin = {"last": 1, "count": 0, "digest": 0, "fence": 1, "what": "all", "peer": orderer}
+        journal.write(host, "ordered", **of, **begin)
+        given = {"last": 17, "count": 16, "digest": 99 if host == wrong else 16}
+        journal.write(host, "ordered", **of, **given)
+        if not goes_on:
+            continue
+        if host == "eu.h3":
+            journal.write(host, "ordered", **of, last=19, count=18, digest=18, cause="left")
+            continue
+        journal.write(host, "ordered", **of, **given, cause="view")
+        of |= {"view": "2.0 p", "first": 18, "base": "1.0 p"}
+        journal.write(host, "ordered", **of, **(begin | {"last": 18, "fence": 2}))
+    return journal.rows
+
+
 class Brought:
     def __init__(self, directory: Path) -> None:
         rows: list[Row] = []
@@ -161,6 +191,8 @@ class Brought:
         # Without a hole in its numbers: nothing is missing where no such group is.
         untold = ({**row, "kind": "heartbeat"} if row["kind"] == "ordered" else row for row in fine)
         rows += [{**row, "world": "orders-untold"} for row in untold]
+        for world, (orderer, wrong, goes_on, _) in TAILS.items():
+            rows += few_rows(world, orderer, wrong, goes_on=goes_on)
         self.table = pa.Table.from_pylist(rows, SCHEMA)
 
 
@@ -187,6 +219,16 @@ def test_a_planted_violation_is_found_by_the_promises_that_forbid_it_and_by_no_o
     found = {promise: answers[promise][world] for promise in PROMISES}
     assert {promise for promise in PROMISES if found[promise]["answer"] == "no"} == forbidden, found
     assert all(at in found[promise]["why"] for promise in forbidden), found
+
+
+@pytest.mark.parametrize("world", TAILS)
+def test_what_a_lost_member_was_given_last_counts_only_where_one_host_orders(
+    world: str, answers: dict[str, dict[str, Any]]
+) -> None:
+    *_, broken = TAILS[world]
+    found = {promise: answers[promise][world] for promise in PROMISES}
+    assert {promise for promise in PROMISES if found[promise]["answer"] == "no"} == broken, found
+    assert found["total-order"]["judged"] > 5
 
 
 def test_views_of_such_groups_are_judged_as_agreed_ones(court: Court) -> None:

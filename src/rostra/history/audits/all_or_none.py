@@ -2,7 +2,8 @@
 
     went on    a member that goes on to the next view was given every message before it
     beyond     where one side of a partition lives at most: no member, be it excluded since, was given a
-               message of a view that those who went on do not have before the next
+               message of a view that those who went on do not have before the next; with
+               ``order="negotiated"`` what excluded members were given last does not count (TA10)
 
 Not promised with ``stable="sent"``. That a view is over, and at which position the next one is, is positive
 evidence: no missing row explains what is beyond it.
@@ -13,14 +14,14 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS
-from rostra.history.audits.orders import if_ordered, orders
+from rostra.history.audits.orders import if_ordered, orders, with_tails
 from rostra.history.shape import shaped
 
 
 @if_ordered
 def all_or_none(evidence: Evidence) -> DataFrame:
     """Every view that a member went on from, and everything that was given in it (`FINDINGS`)."""
-    rows = evidence.once(orders(evidence))
+    rows = evidence.once(with_tails(orders(evidence)))
     group = ("world", "group")
     sent = rows.where(F.col("what") == "sent").select(*group).distinct()
     rows = rows.join(F.broadcast(sent), list(group), "left_anti")
@@ -42,8 +43,10 @@ def all_or_none(evidence: Evidence) -> DataFrame:
             F.min_by("writer", "first").alias("by"),
         )
     )
-    beyond = rows.join(F.broadcast(nexts), [*group, "view"]).withColumn(
-        "broken", F.col("last") >= F.col("next_at")
+    beyond = (
+        rows.where("counts")
+        .join(F.broadcast(nexts), [*group, "view"])
+        .withColumn("broken", F.col("last") >= F.col("next_at"))
     )
     alone = F.format_string(
         "members on %s were given position %s of view %s of %s, and %s went on at %s without it",

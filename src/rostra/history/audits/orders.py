@@ -2,11 +2,13 @@
 
 Every row has a digest of all that members of a host were given since a view, up to a position; and how many
 messages that were. A view begins with a row that names the view before it, and the view before ends with one.
+Where one host orders, a row that begins the view names it (`peer`). Where each sender's host does
+(`order="negotiated"`), a member that is lost may have been given last what no other was (TA10).
 """
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence, judged_with
@@ -21,6 +23,29 @@ def orders(evidence: Evidence) -> DataFrame:
         .where(F.col("first").isNotNull())
         .select(
             *("world", "writer", "epoch", "seq", "at", "group", "view", "base", "first", "last", "count"),
-            *("digest", "cause", "fence", "what"),
+            *("digest", "cause", "fence", "what", "peer"),
         )
+    )
+
+
+def with_tails(rows: DataFrame) -> DataFrame:
+    """`counts`: is it no tail of members that were lost? `together`: rows that differ in it need not agree.
+    In a view that no host orders, those count who went on, and agree with those who went on to the same view;
+    while none has gone on, all who are in it."""
+    here = ("world", "group", "view")
+    story = Window.partitionBy("world", "writer", "epoch", "group").orderBy("seq")
+    own, all_hosts = Window.partitionBy(*here, "writer", "epoch"), Window.partitionBy(*here)
+    is_over, is_out = F.col("cause") == "view", F.col("cause") == "left"
+    follows = is_over & (F.lead("base").over(story) == F.col("view"))
+    return (
+        rows.withColumn("follower", F.when(follows, F.lead("view").over(story)))
+        .withColumn("has_orderer", F.max("peer").over(all_hosts).isNotNull())
+        .withColumn("together", F.when(~F.col("has_orderer"), F.max("follower").over(own)))
+        .withColumn("is_last", ~F.coalesce(F.max(is_over).over(all_hosts), F.lit(False)))
+        .withColumn("stays", ~F.coalesce(F.max(is_out).over(own), F.lit(False)))
+        .withColumn(
+            "counts",
+            F.col("has_orderer") | F.col("together").isNotNull() | (F.col("is_last") & F.col("stays")),
+        )
+        .drop("follower", "has_orderer", "is_last", "stays")
     )

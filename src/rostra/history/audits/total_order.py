@@ -4,17 +4,22 @@
     places     a view has one position
     counts     up to a position, a member was given as many messages as there are positions
 
+With ``order="negotiated"`` only digests of those are compared who went on to the same view (TA10).
 Rows are compared with each other, or with themselves: no missing row explains what is wrong with one.
 """
+
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS
-from rostra.history.audits.orders import if_ordered, orders
+from rostra.history.audits.orders import if_ordered, orders, with_tails
 from rostra.history.audits.views import compared
 from rostra.history.shape import shaped
+
+SAME: Final = ("world", "group", "view", "last", "counts", "together")
 
 
 @if_ordered
@@ -23,7 +28,8 @@ def total_order(evidence: Evidence) -> DataFrame:
     rows = (
         compared(orders(evidence), "world", "group", "view", value="first")
         .withColumnsRenamed({"first_value": "place", "first_writer": "placed_by"})
-        .transform(lambda placed: compared(placed, "world", "group", "view", "last", value="digest"))
+        .transform(with_tails)
+        .transform(lambda placed: compared(placed, *SAME, value="digest"))
     )
     positions = F.col("last") - F.col("first")
     last, first, place = [F.col(name).cast("string") for name in ("last", "first", "place")]
@@ -42,7 +48,7 @@ def total_order(evidence: Evidence) -> DataFrame:
     text = (
         F.when(F.col("first") != F.col("place"), elsewhere)
         .when(F.col("count") != positions, uneven)
-        .when(F.col("digest") != F.col("first_value"), other)
+        .when(F.col("counts") & (F.col("digest") != F.col("first_value")), other)
     )
     judged = rows.withColumn("text", text)
     return shaped(judged, FINDINGS, broken=F.col("text").isNotNull())
