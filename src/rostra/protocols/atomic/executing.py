@@ -12,9 +12,9 @@ senior station was elsewhere, behind a partition: the group went on without it.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from rostra.protocols.atomic import emitter, installing, monitor
+from rostra.protocols.atomic.amp_config import AGREED_SHIFT
 from rostra.protocols.atomic.amp_state import FlushWait, GateTurn, ViewExecuted
 from rostra.protocols.atomic.frames import (
     AmpStationId,
@@ -27,9 +27,7 @@ from rostra.protocols.atomic.frames import (
     StationReport,
     ViewChange,
 )
-from rostra.protocols.atomic.monitor import AGREED_SHIFT
-
-WENT_ON: Final = "the group went on without this host"
+from rostra.protocols.atomic.requests import WENT_ON
 
 Reports = Mapping[AmpStationId, StationReport]
 

@@ -43,7 +43,6 @@ from rostra.protocols.atomic.amp_state import (
 )
 from rostra.protocols.atomic.emitter import ATTRIBUTES
 from rostra.protocols.atomic.events import HubPost, OrderSubmitted, StationCast
-from rostra.protocols.atomic.executing import WENT_ON
 from rostra.protocols.atomic.feeds import ASK_S
 from rostra.protocols.atomic.frames import (
     ITEMS_MAX,
@@ -70,6 +69,7 @@ from rostra.protocols.atomic.messages import (
     encode_entry,
 )
 from rostra.protocols.atomic.parts import FrameReceiver, FrameSender
+from rostra.protocols.atomic.requests import WENT_ON
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import Gallery
 
