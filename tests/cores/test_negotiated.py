@@ -11,6 +11,7 @@ from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
+from rostra.protocols.atomic.amp_config import AGREED_SHIFT
 from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.frames import (
     ACK,
@@ -123,7 +124,7 @@ def test_a_sender_that_is_excluded_is_given_no_receipt_for_what_was_not_confirme
     net.agree(merged, A)
     elsewhere = AmpViewId(amp_number(ViewKey(4, 0, "")), AmpStationId(C, 1))
     number = amp_number(merged.key)
-    level = SuspensionLevel(number << 16, AmpStationId(C, 1))
+    level = SuspensionLevel(number << AGREED_SHIFT, AmpStationId(C, 1))
     view = AmpView(
         AmpViewId(number, AmpStationId(C, 1)), tuple([AmpStationId(each, 1) for each in (C, A, B)])
     )

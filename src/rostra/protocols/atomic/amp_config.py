@@ -23,6 +23,9 @@ PROFILES: Final = (
     "barrier",
 )
 
+AGREED_SHIFT: Final = 16
+"""The suspension level of an agreed view is its number, shifted, plus the attempt (A-089)."""
+
 
 class AmpConfig(Struct, frozen=True, kw_only=True):
     """The same at all stations of a group.

@@ -14,6 +14,7 @@ senior station was elsewhere, behind a partition: the group went on without it.
 from collections.abc import Mapping
 
 from rostra.protocols.atomic import emitter, installing, monitor
+from rostra.protocols.atomic.amp_config import AGREED_SHIFT
 from rostra.protocols.atomic.amp_state import FlushWait, GateTurn, ViewExecuted
 from rostra.protocols.atomic.frames import (
     AmpStationId,
@@ -26,7 +27,6 @@ from rostra.protocols.atomic.frames import (
     StationReport,
     ViewChange,
 )
-from rostra.protocols.atomic.monitor import AGREED_SHIFT
 from rostra.protocols.atomic.requests import WENT_ON
 
 Reports = Mapping[AmpStationId, StationReport]

@@ -17,12 +17,11 @@ for their emitters: one that dies while the others flush would leave them waitin
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from msgspec.structs import replace
 
 from rostra.protocols.atomic import executing, installing, rounds
-from rostra.protocols.atomic.amp_config import AmpConfig
+from rostra.protocols.atomic.amp_config import AGREED_SHIFT, AmpConfig
 from rostra.protocols.atomic.amp_state import (
     ActionKind,
     FailureReported,
@@ -58,9 +57,6 @@ from rostra.protocols.atomic.frames import (
     SuspensionLevel,
     ViewChange,
 )
-
-AGREED_SHIFT: Final = 16
-"""The suspension level of an agreed view is its number, shifted, plus the attempt (A-089)."""
 
 Stations = tuple[AmpStationId, ...]
 
