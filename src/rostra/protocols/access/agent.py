@@ -63,6 +63,7 @@ from rostra.protocols.access.config import (
     ASKED_AT_ONCE,
     ASKED_MAX,
     CREDENTIAL_BYTES_MAX,
+    FALSE_MAX,
     LUCK_BYTES,
     SHOWN_MAX,
     TRUSTED_MAX,
@@ -127,6 +128,7 @@ class Applying(Struct, frozen=True):
     token: int | None
     asked: frozenset[Endpoint] = frozenset()  # for the key; none yet: we look for its members
     shown: frozenset[Endpoint] = frozenset()  # that have it, and were sent the question
+    false: tuple[Endpoint, ...] = ()  # from whom something false came, each time
 
 
 class Permitted(Struct, frozen=True):
@@ -268,7 +270,9 @@ class AccessAgent(Service):
             if stay[0] == me and message.source in applying.asked:
                 answer = decode_answer(message.data)
                 if answer is not None and answer.nonce == applying.nonce:
-                    if isinstance(answer, KeyShown):
+                    if applying.false.count(message.source) >= FALSE_MAX:
+                        self._out.append(Ignored(type(answer).__name__, "others of it were false"))
+                    elif isinstance(answer, KeyShown):
                         self._shown(applying, message.source, answer)
                     else:
                         self._answered(applying, message.source, answer)
@@ -288,9 +292,7 @@ class AccessAgent(Service):
             text, join = question_text(self.judge.world, authority, applying.nonce, me), applying.join
             question = sealed_question(join.luck, text, shown, group, join.credential)
         if question is None:
-            self._out.append(
-                AccessRefused(me, group, f"{source} does not have the key of {authority}", host_of(source))
-            )
+            self._false(applying, source, f"{source} does not have the key of {authority}")
             return
         self.applying[stay] = replace(applying, shown=applying.shown | {source})
         data = msgspec.msgpack.encode(question)
@@ -301,8 +303,7 @@ class AccessAgent(Service):
         authority = authority_of(group.name)
         assert authority is not None, "only restricted names are asked for"
         if source not in applying.shown or not self.judge.is_answer(authority, me, answer, self._now):
-            why = f"{source} does not speak for {authority}"
-            self._out.append(AccessRefused(me, group, why, host_of(source)))
+            self._false(applying, source, f"{source} does not speak for {authority}")
             return
         self._trusted.pop(authority, None)
         self._trusted[authority] = source
@@ -312,9 +313,13 @@ class AccessAgent(Service):
             self._refused(applying, f"{authority} says no: {answer.why or 'without a reason'}")
             return
         if why := self.judge.why_not(self._now, group, me, answer.proof):
-            self._out.append(AccessRefused(me, group, f"of {source}: {why}", host_of(source)))
+            self._false(applying, source, f"of {source}: {why}")
             return
         self._granted(applying, answer.proof)
+
+    def _false(self, applying: Applying, source: Endpoint, why: str) -> None:
+        self.applying[applying.stay] = replace(applying, false=(*applying.false, source))
+        self._out.append(AccessRefused(*applying.stay, why, host_of(source)))
 
     # What becomes of it
 
