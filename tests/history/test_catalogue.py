@@ -26,9 +26,13 @@ GROUP = "g@world"
 
 @pytest.fixture(scope="module")
 def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The journal and tables of a world with a cut, in two batches."""
+    """The journal and tables of a world with a cut and a refused join, in two batches."""
     place = tmp_path_factory.mktemp("catalogue")
-    calm_world(place / "all").close()
+    world = calm_world(place / "all")
+    astray = world.program(world.tree.hosts[0], "astray").join("g@mars")
+    world.settle()
+    assert astray.result.code == "NOT_IN_SCOPE"
+    world.close()
     segments = sorted((place / "all").rglob("*.parquet"))
     for part in (segments[::2], segments[1::2]):
         for segment in part:

@@ -169,6 +169,56 @@ async def test_without_multicast_auto_is_the_server(auto: Lab) -> None:
     lab.heal()
 
 
+async def one_order(lab: Lab, group: str, order: str) -> None:
+    """All members say something at once, one of them more than fits a datagram; all have the same log."""
+    async with AsyncExitStack() as stack:
+        members = []
+        for host in HOSTS:
+            me = await stack.enter_async_context(lab.program(host, "two"))
+            join = me.join(group, "eu", membership="agreed", delivery="atomic", order=order)
+            members.append(await stack.enter_async_context(join))
+        await until(lambda: all(len(each.members) == len(HOSTS) for each in members), "all are in", HURRY_S)
+        said = [b"%d" % n for n in range(50)]
+        async with asyncio.timeout(HURRY_S):
+            await asyncio.gather(*[each.send_many([*said, bytes(20_000)]) for each in members])
+            logs = [await _places(each, len(HOSTS) * 51) for each in members]
+        assert logs[0] == logs[1] == logs[2]
+
+
+async def _places(group: rostra.Ordered, count: int) -> list[tuple[int, str, int]]:
+    found: list[tuple[int, str, int]] = []
+    async for item in group:
+        if isinstance(item, rostra.Message):
+            found.append((item.position, item.sender, item.number))
+            if len(found) == count:
+                break
+    return found
+
+
+@pytest.mark.parametrize("order", ["hub", "negotiated"])
+@pytest.mark.spec("A-045", "A-100", "A-091")
+async def test_one_order_by_multicast(auto: Lab, order: str) -> None:
+    async with speaking(auto, f"woken-{order}", *HOSTS):
+        await all_by(auto, "multicast")
+        await one_order(auto, f"cast-{order}", order)
+
+
+@pytest.mark.parametrize("order", ["hub", "negotiated"])
+@pytest.mark.spec("A-045", "A-100")
+async def test_one_order_from_host_to_host(fanout: Lab, order: str) -> None:
+    await one_order(fanout, f"each-{order}", order)
+
+
+@pytest.mark.parametrize("order", ["hub", "negotiated"])
+@pytest.mark.spec("A-045", "A-100")
+async def test_one_order_by_the_server(auto: Lab, order: str) -> None:
+    """Multicast reaches none of them."""
+    for node in ("eu", *HOSTS):
+        auto.deafen(node, f"-d {GROUP}")
+    await one_order(auto, f"relay-{order}", order)
+    auto.heal()
+
+
 SITES = ("eu", "us", "ap")
 BETWEEN = "239.192.77.1:7790"
 

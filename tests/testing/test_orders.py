@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from support.ampnet import BUS, sound
+from support.ampnet import members as bus_members
 
 import rostra
 from rostra.client import ordered
@@ -300,3 +302,33 @@ def test_a_group_that_waits_for_a_lost_host_holds_up_no_other(lan: World, order:
     slowest = {name: max(each) for name, each in took.items()}
     assert slowest.pop("g0") > 0.5
     assert max(slowest.values()) < 0.1
+
+
+@pytest.mark.spec("A-044", "A-045", "A-046", "A-102")
+def test_the_same_sends_in_all_three_orders_are_the_same_messages() -> None:
+    """Each in one order of its own, in which each sender's messages stand as it sent them. `medium` is on the
+    simulated bus; the others are over datagrams."""
+    hosts = [f"paris.h{n}" for n in (1, 2, 3)]
+    logs: dict[str, list[list[bytes]]] = {}
+    for order in ("hub", "negotiated"):
+        world = World({"paris": 3}, seed=5)
+        members = enter(world, order, *hosts, scope="paris")
+        for host, member in zip(hosts, members, strict=True):
+            world.start(host, member.say(30, every_s=0.01))
+        world.run(for_s=4)
+        world.close()
+        logs[order] = [[body for _, _, body in member.log] for member in members]
+    net, stations = bus_members(BUS, 3)
+    for number in range(30):
+        for name, each in zip("abc", stations, strict=True):
+            net.give(each, f"{name} {number}".encode().ljust(10))
+        net.run(0.01)
+    net.run(2)
+    sound(net)
+    logs["medium"] = [net.logs[each].messages() for each in stations]
+    for each in logs.values():
+        assert each[0] == each[1] == each[2] and len(each[0]) == 90
+        for name in (b"a", b"b", b"c"):
+            numbers = [int(body.split()[1]) for body in each[0] if body.startswith(name)]
+            assert numbers == list(range(30))
+    assert sorted(logs["hub"][0]) == sorted(logs["negotiated"][0]) == sorted(logs["medium"][0])

@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.amp_samples import AMP_FRAMES, AMP_PARTS
 from support.samples import ANN, BLOCK, CHESS, DATA_MESSAGES, H1, PARIS, WORLD
 from support.spoiling import every_way
 
@@ -63,7 +64,7 @@ def test_noise_is_nothing(octets: bytes) -> None:
     assert isinstance(read(octets), Unreadable)
 
 
-@pytest.mark.parametrize("message", every_way(DATA_MESSAGES))
+@pytest.mark.parametrize("message", every_way([*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS]))
 def test_a_spoiled_message_spoils_its_datagram(message: Any) -> None:
     [nothing] = [read(each) for each in packed(message)]
     assert nothing in (Unreadable("bad name or number"), Unreadable("not a datagram"))
@@ -95,7 +96,7 @@ def test_a_bad_name_on_the_way_is_nothing(source: str, to: str) -> None:
 
 def test_no_damage_makes_the_reader_raise() -> None:
     luck = Random(7)
-    [sound] = packed(*DATA_MESSAGES)
+    [sound] = packed(*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS)
     for _ in range(3000):
         octets = bytearray(sound)
         for _ in range(luck.choice((1, 1, 2, 5))):

@@ -99,9 +99,11 @@ def of_events(events: "DataFrame") -> Catalogue:
     from pyspark.sql import functions as F
 
     from rostra.history.questions.lives import lives
+    from rostra.history.schemas import REFUSED
 
     def groups() -> set[str]:
-        return {row["group"] for row in events.select("group").distinct().collect() if row["group"]}
+        named = events.where(F.col("kind") != REFUSED).select("group").distinct()
+        return {row["group"] for row in named.collect() if row["group"]}
 
     def lived() -> dict[Key, Lived]:
         times = (F.unix_micros("began_at").alias("began_us"), F.unix_micros("last_at").alias("last_us"))

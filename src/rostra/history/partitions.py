@@ -25,7 +25,7 @@ from rostra.history.arrow_fast_path import FILE_WEIGHT, evenly
 from rostra.history.files import LocalDirectory, parquet_in
 from rostra.history.intervals import Ending, by_life, counted, end, fold, sight, stretches
 from rostra.history.runs import Key
-from rostra.history.schemas import KINDS_OF
+from rostra.history.schemas import KINDS_OF, REFUSED
 from rostra.history.tables import WRITING
 from rostra.journal.schema import Type
 
@@ -169,7 +169,8 @@ class _Work:
                 self._files.add("held", rows)
                 continue
             self._files.add("events", rows)
-            self._groups.update(pc.unique(rows["group"]).drop_null().to_pylist())
+            there_are = rows.filter(pc.not_equal(rows["kind"], REFUSED))["group"]
+            self._groups.update(pc.unique(there_are).drop_null().to_pylist())
             for table, kinds in KINDS_OF.items():
                 chosen = self._files.schema(table).names
                 self._files.add(table, rows.select(chosen).filter(pc.is_in(rows["kind"], pa.array(kinds))))

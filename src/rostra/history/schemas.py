@@ -130,6 +130,9 @@ HOLES: Final = StructType(
 )
 """Rows that were waited for in vain, and those of them that came after all."""
 
+REFUSED: Final = "refused"
+"""A row about a group that need not exist: a request that was denied."""
+
 KINDS_OF: Final = {
     "notices": ("absolute", "joined", "left", "without", "only", "gap", "snapshot", "changed"),
     "suspicions": (

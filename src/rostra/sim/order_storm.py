@@ -34,10 +34,15 @@ class OrderStorm(ViewStorm):
     word = "order"
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
-        self.order = "negotiated" if seed % 5 == 4 else "hub"
-        self.judge = OrderJudge(uniform=self.order == "hub")
-        self.stable = STABLE if seed % 2 or self.order == "negotiated" else MAJORITY
+        self.orders = self._choose_orders(seed)
+        negotiated = frozenset([group for group, order in self.orders.items() if order == "negotiated"])
+        self.judge = OrderJudge(tails=negotiated)
+        chosen = STABLE if seed % 2 else MAJORITY  # where one side lives at most
+        self.stable = {group: "all" if group in negotiated else each for group, each in chosen.items()}
         super().__init__(seed, journal=journal)
+
+    def _choose_orders(self, seed: int) -> dict[Group, str]:
+        return dict.fromkeys(RULES, "negotiated" if seed % 5 == 4 else "hub")
 
     def blow_over(self) -> StormOutcome:
         outcome = super().blow_over()
@@ -51,7 +56,9 @@ class OrderStorm(ViewStorm):
         return outcome
 
     def _ask(self, program: SimProgram, group: Group) -> None:
-        call = program.join_ordered(group, survive=RULES[group], order=self.order, stable=self.stable[group])
+        call = program.join_ordered(
+            group, survive=RULES[group], order=self.orders[group], stable=self.stable[group]
+        )
         self.wanted[program, group] = None if call.result == Done() else call
 
     def _deed(self, deed: str) -> None:

@@ -46,12 +46,12 @@ class SimOrder:
 
 
 class OrderJudge:
-    """Sees what every member of every group is given, and remembers it. Not `uniform`: those who go on from a
-    view together were given the same in it; what a member was given in the view in which it was lost does not
-    count (TA10)."""
+    """Sees what every member of every group is given, and remembers it. In groups with `tails` those who go
+    on from a view together were given the same in it; what a member was given in the view in which it was
+    lost does not count (TA10)."""
 
-    def __init__(self, *, uniform: bool = True) -> None:
-        self.uniform = uniform
+    def __init__(self, *, tails: frozenset[Group] = frozenset()) -> None:
+        self.tails = tails
         self.runs = 0
         self.messages = 0
         self._at: dict[tuple[Group, Key, Key | None, int], tuple[Endpoint, int]] = {}
@@ -104,7 +104,7 @@ class OrderJudge:
         if position != order.next:
             raise OrderBroken(f"total-order: {what}, and {order.next} comes next")
         order.tail.append((position, sender, number))
-        if self.uniform:
+        if group not in self.tails:
             self._count_tail(me, order)
         if self._said.get((group, sender, number)) != body:
             raise OrderBroken(f"integrity: {what}, which was not said so")
@@ -122,7 +122,7 @@ class OrderJudge:
         for position, sender, number in tail:
             assert order.view is not None
             key = (order.group, order.view)
-            together = None if self.uniform else following
+            together = following if order.group in self.tails else None
             known = self._at.setdefault((*key, together, position), (sender, number))
             if known != (sender, number):
                 what = f"{me} is given {sender} {number} at {position} of {order.group}"

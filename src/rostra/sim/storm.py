@@ -43,6 +43,7 @@ from rostra.sim.rest import PROBE, Comparison
 from rostra.sim.set_storm import SetStorm
 from rostra.sim.shapes import SHAPES, shape
 from rostra.sim.spoken_storm import SpokenStorm
+from rostra.sim.strong_storm import StrongStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.view_storm import LivingStorm, PrimaryStorm, ViewStorm
 from rostra.sim.world import World
@@ -95,9 +96,12 @@ SETS: Final = "sets"
 ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
+STRONG: Final = "strong"
+"""Nor this: all kinds of groups in one world."""
+
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG),
 )
 """What a storm can blow through."""
 
@@ -143,6 +147,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
+    kinds[STRONG] = StrongStorm
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

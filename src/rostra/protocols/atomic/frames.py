@@ -67,7 +67,7 @@ class AmpView(Struct, frozen=True, array_like=True):
     """Members in the order of rank: who is here longest is first."""
 
     id: AmpViewId
-    members: Stations
+    members: Annotated[tuple[AmpStationId, ...], Meta(min_length=1, max_length=STATIONS_MAX)]
 
 
 class DataId(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -286,7 +286,7 @@ def is_sound(frame: AnyAmpFrame) -> bool:
         case DecisionFrame(change=change):
             return control.mtn > 0 and (control.mdn > 0) == (change is None)
         case GetViewFrame() | InvestigateFrame() | OpenGateFrame() | CloseGateFrame() | NewViewFrame():
-            return control.mtn > 0
+            return control.mtn > 0 and control.sl is not None
     return True
 
 
