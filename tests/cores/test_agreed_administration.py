@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from support.setnet import CHESS, SET, SetNet, server, servers
 
-from rostra.core.effects import TimerFired
+from rostra.core.effects import Received, TimerFired
 from rostra.errors import BadInput, NotAllowed, RostraError, Unreachable
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint
@@ -21,10 +21,11 @@ from rostra.protocols.agreed.changes import (
     Priority,
     Proposal,
     ServerLeft,
+    ServersFailed,
     SetSplit,
 )
 from rostra.protocols.agreed.groups import AGREED
-from rostra.protocols.agreed.messages import Ack, Commit
+from rostra.protocols.agreed.messages import Ack, AgreementStatus, Commit, CoordinatorFailed
 
 MAJORITY = GroupKind(MembershipKind.AGREED, survive="majority", merge="any")
 
@@ -268,6 +269,27 @@ def test_a_split_without_servers_that_another_server_says_it_acknowledged_ends_n
     net.ask("a", enters("a1", MAJORITY))
     net.settle()
     assert tried and [members(net, name) for name in "abc"] == ["a1"] * 3
+
+
+def test_a_server_cannot_put_another_change_into_an_election() -> None:
+    """What is agreed on under one name is one change (2.1)."""
+    net = formed("abc")
+    net.drops = lambda sender, to, message: sender == "a" and isinstance(message, Commit)
+    net.ask("a", enters("b1"))
+    net.flow()
+    lock = net.cores["b"].state.lock
+    assert lock is not None
+    swapped = replace(lock[0], change=ServersFailed(servers("ab")))
+    head = (SET, 1, net.cores["c"].state.number, ())
+    said = CoordinatorFailed(*head, swapped, replace(lock[1], attempt=1), AgreementStatus.ACKED)
+    net.crash("a", seen=False)
+    net.step("b", Received(Domain("c"), said))
+    after = net.cores["b"].state.lock
+    assert after is not None and after[0] == lock[0]
+    net.cut("a", "b")
+    net.cut("a", "c")
+    net.settle()
+    assert net.view("b") == "bc" and members(net, "b") == "b1"
 
 
 @pytest.mark.spec("V-009")

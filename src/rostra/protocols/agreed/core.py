@@ -492,6 +492,9 @@ class SetCore(Reforming):
         proposal, round = message.proposal, message.round
         if round.pid != proposal.pid:
             return self._ignored("CoordinatorFailed", "not its own round")
+        lock = self.state.lock
+        if lock is not None and lock[0].pid == proposal.pid and lock[0] != proposal:
+            return self._ignored("CoordinatorFailed", "another change under the same name")
         if round.coordinator == self.state.me and round.pid not in self.state.over:
             return self._isolate(who, "it gave us up")
         self._learn(who, message.last)
