@@ -25,7 +25,7 @@
     │   ├── NotAuthorised               the authority of this name refused
     │   └── VehicleBroken               a sequence has no destination left
     ├── CommandFailed               a command of a replicated object raised what has no name here
-    ├── NotAvailable                this version cannot do it; a later one can
+    ├── NotAvailable                there is no such kind of group, setting or node; `fix` names one that is
     ├── NotInstalled                this machine lacks something that it needs
     ├── Unreachable                 no agent or server answered (retriable)
     │   ├── DeadlineExceeded            the answer did not come in time

@@ -18,7 +18,7 @@ from rostra.groups.attributes import ProofAttributes
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.access.agent import ACCESS_AGENT
-from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
+from rostra.protocols.access.config import ASKED_MAX, FALSE_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
 from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, WRONG_SIGNATURE, Judge
 from rostra.protocols.access.messages import RevocationsTold
 from rostra.protocols.access.proofs import (
@@ -294,6 +294,18 @@ def test_a_program_without_the_authoritys_key_learns_nothing_and_is_not_believed
     assert opened == AuthorityAsked(asked.nonce, PAYROLL, ann, WORD)
     again = told(agent, member, ann, true)  # shown twice, asked once
     assert not [each for each in again if type(each) is Send]
+
+
+@pytest.mark.spec("S-012")
+def test_a_program_that_shows_false_keys_without_end_is_not_listened_to() -> None:
+    """Each costs the agent of the one that joins signatures to check, and a row of its journal."""
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    member, asked = asking(agent, ann)
+    shown = STRANGER.show(W, asked, ann, public_half(SECRET))
+    refused = [len(refusals(told(agent, member, ann, shown))) for _ in range(FALSE_MAX + 4)]
+    assert refused == [1] * FALSE_MAX + [0] * 4
+    assert agent[ACCESS_AGENT].applying, "others of the group are still waited for"
 
 
 def test_two_questions_of_one_program_have_nothing_in_common() -> None:

@@ -1,12 +1,16 @@
-"""K7: a registrar filled by asking, circuits taken by agents that do not exist; and what journals say."""
+"""K7: a registrar filled or a name locked by asking, circuits taken by agents that do not exist; and what
+journals say."""
 
 import pytest
 
-from rostra.core.effects import Effect
+from rostra.core.effects import Effect, Ignored, Received, Send
 from rostra.core.observer import BESIDE
+from rostra.groups.kinds import GroupKind
+from rostra.groups.members import Cause, Member
 from rostra.journal.entries import Entry
 from rostra.names import Domain, Endpoint, Group
 from rostra.observe.scribe import Scribe
+from rostra.protocols.claims import table as claim_table
 from rostra.protocols.led import circuits, registrar, transient
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import PostLetter
@@ -15,13 +19,26 @@ from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import ChangeSet, DestroySet
 from rostra.protocols.links.packets import Hello
-from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.gate import (
+    NAMED_MAX,
+    NAMED_NODES_MAX,
+    NAMED_OFTEN,
+    NAMED_S,
+    AccessRefused,
+    ClosedList,
+    Gate,
+    screened,
+)
+from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId
 from rostra.protocols.relaxed.requests import Denied, Done
 from tests.attacks.test_k6_circuits import invented, result
+from tests.cores.test_claims import AGREED, ATOMIC, LED, Server, claim
 from tests.cores.test_led_services import FR, H2, Agent
 from tests.cores.test_led_transient import Owner
 
 EU = Domain("eu")
+ANN = Endpoint("eu.de.h1/ann#1")
 EVIL, GOOD = Domain("eu.no"), Domain("eu.de")
 
 
@@ -109,3 +126,76 @@ def test_refusals_of_members_are_rows_with_who_where_why_and_from_whom() -> None
         ("acme!payroll@eu", mallory, FR, "no proof"),
         ("acme!payroll@eu", mallory, None, "wrong word"),
     ]
+
+
+# Names that are locked by asking
+
+
+def claimed(server: Server, host: str, group: Group, kind: GroupKind) -> tuple[str, list[Effect]]:
+    """The code of the answer, and all effects."""
+    effects = server.stack.step(0.0, Received(Domain("eu.no"), claim(host, kind, group)))
+    [answer] = [each.message for each in effects if isinstance(each, Send)]
+    return answer.code, effects
+
+
+@pytest.mark.spec("C-165", "C-167")
+def test_a_name_cannot_be_locked_by_an_agent_that_it_is_not_for() -> None:
+    """A claim of another kind would keep all others out, and an agent need not be honest."""
+    server = Server("eu", "eu.no", "eu.de")
+    vault, payroll = Group("vault", EU), Group("acme!payroll", EU)
+    server.stack[SERVER].gate.learn(ClosedList(EU, 1, (("vault", (GOOD,)),)))
+    for group, kind, why in (
+        (vault, AGREED, "the group is closed"),
+        (vault, LED, "the group is closed"),
+        (payroll, AGREED, "a restricted name cannot be agreed"),
+        (payroll, ATOMIC, "a restricted name cannot be agreed, atomic"),
+    ):
+        code, effects = claimed(server, "eu.no.h1", group, kind)
+        [row] = named(effects)
+        assert code == ("NO_SUCH_GROUP" if group == vault else "NOT_ALLOWED") and (row[0], row[2]) == (
+            str(group),
+            "eu.no.h1",
+        ), row
+        assert row[3].startswith(why), row
+        assert server.claims.table.get(group.name) is None
+    assert server.answer("eu.de", claim("eu.de.h1", LED, vault)).group_kind == LED
+    assert server.answer("eu.de", claim("eu.de.h1", LED, payroll)).group_kind == LED
+
+
+@pytest.mark.spec("C-165")
+def test_an_agent_that_locks_names_without_end_is_refused_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unique names are locks, too; a site that takes all it may leaves the others theirs."""
+    monkeypatch.setattr(claim_table, "CLAIMS_OF_CHILD_MAX", 3)
+    server = Server("eu", "eu.no", "eu.de")
+    codes, rows = [], []
+    for number in range(3 + NAMED_MAX + 5):
+        lock = Group(f"rostra/unique/n{number}", EU)
+        code, effects = claimed(server, f"eu.no.h{number}", lock, AGREED)
+        codes.append(code)
+        rows += named(effects)
+    assert codes == ["", "", ""] + ["TOO_LARGE"] * (NAMED_MAX + 5)
+    assert rows[0] == ("rostra/unique/n3@eu", None, "eu.no.h3", "3 claims of this scope are held by eu.no")
+    assert len(rows) == NAMED_MAX, "the rest is counted"
+    assert server.answer("eu.de", claim("eu.de.h1", AGREED, Group("rostra/unique/n9", EU))).code == ""
+
+
+@pytest.mark.spec("S-012")
+def test_records_that_are_not_believed_fill_no_journal() -> None:
+    """A hostile neighbour relays as many as it likes; another is named all the same, and it later again."""
+    gate, group = Gate(), Group("acme!payroll", EU)
+
+    def relayed(now: float, sender: Domain, count: int) -> tuple[int, int]:
+        members = tuple([Member(Endpoint(f"eu.no.h1/m{number}#1"), (1, 1)) for number in range(count)])
+        out: list[Effect] = []
+        message = EndpointsJoined(MessageId(sender, 1, 1), group, members, Cause.JOIN)
+        assert screened(now, gate, sender, message, out).members == ()
+        assert {each.why for each in out if isinstance(each, Ignored)} <= {NAMED_OFTEN}
+        return len(named(out)), len(out)
+
+    assert relayed(0.0, EVIL, 100) == (NAMED_MAX, 100)
+    assert relayed(NAMED_S - 1, EVIL, 100) == (0, 100)
+    assert relayed(1.0, GOOD, 5) == (5, 5)
+    assert relayed(NAMED_S, EVIL, 5) == (5, 5)
+    for number in range(2 * NAMED_NODES_MAX):
+        gate.name(NAMED_S, Domain(f"eu.no.h{number}"), AccessRefused(ANN, group, "no proof"), [])
+    assert len(gate._named) == NAMED_NODES_MAX

@@ -56,18 +56,14 @@ def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
     assert (checked.stdout, checked.returncode) == ("", 0)
 
 
-@pytest.mark.parametrize(
-    ("choice", "release"),
-    [
-        ({"delivery": "atomic"}, "comes with a later version"),
-    ],
-)
-async def test_what_a_later_version_can_do_is_refused_by_name(
-    world: World, choice: dict[str, str], release: str
+@pytest.mark.parametrize("membership", ["relaxed", "led"])
+async def test_a_pair_that_no_group_has_is_refused_with_those_to_use_instead(
+    world: World, membership: str
 ) -> None:
     async with rostra.connect(H1) as me:
-        with pytest.raises(NotAvailable, match=release) as refused:
-            me.join("chess", **choice)  # type: ignore[call-overload]
+        with pytest.raises(NotAvailable, match=f'"{membership}" has no delivery="atomic"') as refused:
+            me.join("chess", membership=membership, delivery="atomic")  # type: ignore[call-overload]
+        assert refused.value.fix == 'use membership="agreed", or delivery="fifo"'
         assert refused.value.code == "NOT_AVAILABLE" and not refused.value.retriable
         with pytest.raises(BadInput, match="relaxed, led, agreed"):
             me.join("chess", membership="strict")  # type: ignore[call-overload]

@@ -3,8 +3,10 @@
 from itertools import combinations
 
 import pytest
+from msgspec.structs import replace
 from support.setnet import CHESS, SET, SetNet, server, servers
 
+from rostra.core.effects import TimerFired
 from rostra.errors import BadInput, NotAllowed, RostraError, Unreachable
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint
@@ -16,11 +18,13 @@ from rostra.protocols.agreed.changes import (
     MemberId,
     PartReopened,
     Pid,
+    Priority,
+    Proposal,
     ServerLeft,
     SetSplit,
 )
 from rostra.protocols.agreed.groups import AGREED
-from rostra.protocols.agreed.messages import Commit
+from rostra.protocols.agreed.messages import Ack, Commit
 
 MAJORITY = GroupKind(MembershipKind.AGREED, survive="majority", merge="any")
 
@@ -104,6 +108,32 @@ def test_an_administrator_merges_the_sides_of_a_split_again() -> None:
     assert net.agreed() and net.view("a") == "abcd", "by seniority"
     assert net.views("a") == ["ab", "abcd"], "the word to look for others, and one merge"
     assert members(net, "d") == "a1 c1" and net.cores["a"].state.gave_up == ""
+
+
+@pytest.mark.spec("V-009")
+def test_a_merge_with_one_part_leaves_the_others_as_they_are() -> None:
+    net = formed("abc")
+    administer(net, "a", order(SetVerb.SPLIT, "a", sides=("north", "south")))
+    administer(net, "b", order(SetVerb.SPLIT, "b", sides=("east", "west")))
+    own, asked = decide(net.cores["a"], order(SetVerb.MERGE, "b"))
+    net.ask("a", *own)
+    for each in asked:
+        net.ask(each, PartReopened("as a asks"))
+    for _ in range(4):
+        net.settle()
+        net.step("a", TimerFired(net.cores["a"].probe_timer))
+    assert [net.view(name) for name in "abc"] == ["ab", "ab", "c"]
+    assert net.cores["c"].state.gave_up == "eu#south#west"
+
+
+@pytest.mark.spec("V-009")
+def test_a_split_of_a_part_is_not_done_because_the_part_has_one_of_the_names() -> None:
+    net = formed("abc")
+    administer(net, "a", order(SetVerb.SPLIT, "a", "b", sides=("north", "south")))
+    again = order(SetVerb.SPLIT, "a", sides=("north", "east"))
+    assert not is_done(net.cores["a"].state, again)
+    administer(net, "a", again)
+    assert [net.view(name) for name in "abc"] == ["a", "b", "c"]
 
 
 @pytest.mark.spec("V-009", "V-099")
@@ -216,6 +246,28 @@ def test_of_two_splits_at_once_one_is_made() -> None:
     assert [net.view(name) for name in "abcd"] == ["ab", "ab", "cd", "cd"]
     assert not net.isolations(), "the other one does not concern this view, and is dropped"
     assert not any(core.state.queue for core in net.cores.values())
+
+
+@pytest.mark.spec("V-009")
+def test_a_split_without_servers_that_another_server_says_it_acknowledged_ends_no_server() -> None:
+    """It goes into the record of the commit, and so to all of the set."""
+    net = formed("abc")
+    empty = replace(split("", ""), names=("", ""))
+    tried: list[Proposal] = []
+
+    def lies(sender: str, to: str, message: object) -> bool:
+        if sender == "b" and isinstance(message, Ack) and not message.tried:
+            state = net.cores["a"].state
+            pid, before = Pid(server("b"), 77), state.base
+            tried.append(Proposal(pid, state.slot + 1, before, empty, Priority(0, 1, 1, 0, 0, "", 0, 77)))
+            net.lanes[sender, to].append(replace(message, tried=tuple(tried)))
+            return True
+        return False
+
+    net.drops = lies
+    net.ask("a", enters("a1", MAJORITY))
+    net.settle()
+    assert tried and [members(net, name) for name in "abc"] == ["a1"] * 3
 
 
 @pytest.mark.spec("V-009")

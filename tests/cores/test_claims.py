@@ -33,7 +33,7 @@ from rostra.protocols.claims import table as claim_table
 from rostra.protocols.claims.agent import AGAIN, ClaimAgent, JoinClaimed
 from rostra.protocols.claims.config import ASK_TIMES_MAX
 from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
-from rostra.protocols.claims.server import LOST, ClaimServer
+from rostra.protocols.claims.server import LOST, ClaimRefused, ClaimServer
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import AGENT, LocalServer
@@ -71,7 +71,7 @@ class Server:
             self.step(LinkUp(Domain(peer), 1))
 
     def step(self, event: Event) -> list[Effect]:
-        return [each for each in self.stack.step(0.0, event) if not isinstance(each, Noted)]
+        return [each for each in self.stack.step(0.0, event) if not isinstance(each, Noted | ClaimRefused)]
 
     def hears(self, sender: str, message: Any) -> list[Effect]:
         return self.step(Received(Domain(sender), message))

@@ -153,6 +153,21 @@ def test_an_order_that_is_not_done_in_time_is_in_doubt() -> None:
 
 
 @pytest.mark.spec("V-008")
+def test_each_of_several_orders_is_answered_when_its_own_time_is_over() -> None:
+    world = made()
+    for site in SITES:
+        join(world, f"{site}.h1")
+    order(world, "eu.fr", SetVerb.LEAVE, "eu.it")
+    world.pause("eu.it")
+    calls = []
+    for _ in range(2):
+        calls.append(world.administer("eu.fr", AdministerSet(EU, SetVerb.JOIN, (Domain("eu.it"),))))
+        world.run(0.5)
+    world.run(WAIT_S)
+    assert [isinstance(each.result, Denied) and each.result.code for each in calls] == [InDoubt.code] * 2
+
+
+@pytest.mark.spec("V-008")
 def test_a_neighbour_speaks_of_the_set_that_it_is_in_and_of_no_other() -> None:
     world = made()
     for site in SITES:

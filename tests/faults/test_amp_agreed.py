@@ -204,3 +204,20 @@ def test_a_silent_station_is_asked_until_membership_decides() -> None:
     assert [net.logs[each].messages() for each in (a, b, c)] == [[b"x"]] * 3
     assert results(net, a) == ["accepted"]
     sound(net)
+
+
+@pytest.mark.spec("A-072", "A-089")
+def test_a_monitor_completes_a_view_that_it_is_not_in() -> None:
+    """Two sides of a group met: the first station is new and in no view, and of the others one view is only
+    stored."""
+    net, (a, b, c) = agreed("abc")
+    losing(net, Lost(DecisionFrame, times=99))
+    decide(net, 2, [a, b, c])
+    net.run_until(lambda: numbers(net, a) == [1, 2], 2)
+    net.crash(a)
+    losing(net)
+    d = net.add("d")
+    decide(net, 3, [d, b, c])
+    net.run(2)
+    assert [numbers(net, each) for each in (b, c, d)] == [[1, 2, 3], [1, 2, 3], [3]]
+    sound(net)

@@ -1,17 +1,22 @@
 """Groups of open scope (C-169 to C-172): their scope is the smallest domain with all members, and moves."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from rostra.core.effects import Received
 from rostra.names import OPEN, Domain, Endpoint, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import Done
+from rostra.protocols.scopes import open_agent
 from rostra.protocols.scopes.config import ScopesConfig
+from rostra.protocols.scopes.messages import ScopeTold
 from rostra.protocols.scopes.open_agent import OPEN_AGENT, OpenAgent, OpenGroup
 from rostra.protocols.scopes.open_server import OPEN_SERVER, OpenServer
 from rostra.sim import World
+from rostra.sim.history import NoticeRecord
 from rostra.sim.network import LAN
 from rostra.sim.programs import SimProgram
 
@@ -187,6 +192,63 @@ def restart_all(world: World) -> None:
     for path, process in world.processes.items():
         if process.node is None:
             world.restart(path)
+
+
+def changes_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many members each step of an agent took into the directory and out of it."""
+    found: list[int] = []
+    step = OpenAgent.step
+
+    def inside(agent: OpenAgent) -> set[tuple[Group, Endpoint]]:
+        return {(group, me) for group, table in agent._directory.groups.items() for me in table.members}
+
+    def counted(agent: OpenAgent, now: float, event: Any) -> list[Any]:
+        before = inside(agent)
+        effects = step(agent, now, event)
+        found.append(len(before ^ inside(agent)))
+        return effects
+
+    monkeypatch.setattr(OpenAgent, "step", counted)
+    return found
+
+
+def test_a_crowd_enters_a_scope_and_moves_to_another_in_bounded_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(open_agent, "ENTER_AT_ONCE", 8)
+    changes = changes_of_steps(monkeypatch)
+    world = made()
+    crowd = [world.program(A, f"p{number}") for number in range(50)]
+    calls = [program.join_open("chess") for program in crowd]
+    world.run(2.0)
+    assert [call.result for call in calls] == [Done()] * 50
+    truth = {program.address for program in crowd}
+    assert all(members(program) == truth for program in crowd)
+    told = [each for each in world.history or () if isinstance(each, NoticeRecord)]
+    assert [each.endpoint for each in told].count(crowd[0].address) == 1, "when the last of them is in"
+    assert max(changes) == 8 and changes.count(8) == 6, "fifty are six steps of eight, and two more"
+    far = joined(world, FAR)
+    world.run(QUICK.linger_s + 3.0)
+    assert scopes(world, crowd[0], far) == {Domain("eu")}
+    assert max(changes) == 8 and changes.count(8) == 18, "in, into the wider scope, out of the old one"
+    assert all(members(program) == {*truth, far.address} for program in (*crowd, far))
+
+
+def test_a_member_that_came_while_the_scope_was_wider_is_there_when_it_is_back() -> None:
+    """Before the old scope was left: it has to be entered by those who were never in it."""
+    world = made()
+    ann, bob = joined(world, A), joined(world, B)
+    for scope in ("eu", "eu.fr.paris"):
+        for host in (A, B):
+            told = ScopeTold("chess", Domain(scope))
+            world.nodes.inject(world.processes[Domain(host)], Received(Domain("eu.fr.paris"), told))
+        if scope == "eu":
+            eve = world.program(A, "eve")
+            eve.join_open("chess")
+            world.run(QUICK.linger_s / 4)
+    world.run(QUICK.linger_s + 3.0)
+    assert scopes(world, ann, bob) == {Domain("eu.fr.paris")}
+    assert members(bob) == members(eve) == {ann.address, bob.address, eve.address}
 
 
 @pytest.mark.spec("C-172", "C-171")

@@ -69,9 +69,9 @@ PROTOCOLS = [
     "channel",
     "fifo",
     "led",
+    "agreed",
     "access",
     "scopes",
-    "agreed",
     "atomic",
     "front",
 ]

@@ -1,7 +1,7 @@
 """Two sides of a group with ``survive="any"`` meet again, each with an order of its own: ``reconcile=``."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 import pytest
@@ -17,15 +17,18 @@ HOSTS = ("fr.paris.h1", "fr.paris.h2", "fr.lyon.h1", "fr.lyon.h2")
 class Shelf:
     """A member with a list of texts. What its side had and the other did not, it says again."""
 
-    def __init__(self, name: str, reads_s: float = 0.0) -> None:
-        self.name, self.reads_s = name, reads_s
+    def __init__(self, name: str, reads_s: float = 0.0, patience_s: float | None = None) -> None:
+        self.name, self.reads_s, self.patience_s = name, reads_s, patience_s
         self.texts: list[str] = []
         self.met: list[tuple[list[str], list[str]]] = []
         self.views: list[int] = []
         self.group: rostra.Ordered | None = None
+        self.gives = asyncio.Event()
+        self.gives.set()
 
-    def give(self) -> Iterator[bytes]:
+    async def give(self) -> AsyncIterator[bytes]:
         state = msgspec.json.encode(self.texts)
+        await self.gives.wait()
         yield state[:3]
         yield state[3:]
 
@@ -52,7 +55,12 @@ class Shelf:
                 reconcile=self.reconcile,
             ) as self.group,
         ):
-            async for item in self.group:
+            items = self.group.items()
+            while True:
+                try:
+                    item = await asyncio.wait_for(anext(items), self.patience_s)
+                except TimeoutError:
+                    continue
                 if isinstance(item, Message):
                     self.texts.append(item.body.decode())
                     await asyncio.sleep(self.reads_s)
@@ -122,6 +130,70 @@ def test_what_our_side_said_last_is_read_before_the_two_meet(world: World) -> No
 
     assert [len(ours) for ours, _ in cem.met] == [50]
     assert ann.texts == cem.texts and len(ann.texts) == 50
+
+
+def test_a_reader_that_is_cancelled_while_it_gives_its_state_still_reconciles(world: World) -> None:
+    ann, cem = Shelf("ann"), Shelf("cem", patience_s=1.0)
+    for host, shelf in ((HOSTS[0], ann), (HOSTS[2], cem)):
+        world.start(host, shelf.run())
+        world.run(for_s=4)
+    world.cut("fr.lyon")
+    world.run(for_s=20)
+    said(world, HOSTS[2], cem, "lyon")
+    cem.gives.clear()
+    world.heal()
+    world.run(for_s=20)
+    cem.gives.set()
+    world.run(for_s=20)
+    assert cem.met == [(["lyon"], [])]
+    assert ann.texts == cem.texts == ["lyon"]
+
+
+def test_who_is_cut_off_again_before_it_has_the_state_reconciles_once_with_its_own_side(world: World) -> None:
+    """What the other side said meanwhile is in the state that it gets, and is not read before."""
+    shelves = [Shelf(name) for name in ("ann", "ben", "cem", "dan")]
+    for host, shelf in zip(HOSTS, shelves, strict=True):
+        world.start(host, shelf.run())
+        world.run(for_s=4)
+    ann, ben, cem, _ = shelves
+    world.cut("fr.lyon")
+    world.run(for_s=20)
+    said(world, HOSTS[0], ann, "paris 1")
+    said(world, HOSTS[2], cem, "lyon 1")
+    for each in (ann, ben):
+        each.gives.clear()
+    world.heal()
+    world.run(for_s=20)
+    said(world, HOSTS[0], ann, "paris 2")
+    assert cem.texts == ["lyon 1"] and not cem.met
+    world.cut("fr.lyon")
+    world.run(for_s=20)
+    said(world, HOSTS[0], ann, "paris 3")
+    world.heal()
+    world.run(for_s=20)
+    assert cem.texts == ["lyon 1"] and not cem.met
+    for each in (ann, ben):
+        each.gives.set()
+    world.run(for_s=30)
+
+    paris = ["paris 1", "paris 2", "paris 3"]
+    assert [each.met for each in shelves] == [[], [], [(["lyon 1"], paris)], []]
+    assert [each.texts for each in shelves] == [[*paris, "lyon 1"]] * 4
+
+
+def test_who_waits_for_the_state_gets_it_although_it_lost_its_agent_meanwhile(world: World) -> None:
+    ann, ben = Shelf("ann"), Shelf("ben")
+    world.start(HOSTS[0], ann.run())
+    world.run(for_s=4)
+    said(world, HOSTS[0], ann, "before")
+    ann.gives.clear()
+    world.start(HOSTS[1], ben.run())
+    world.run(for_s=4)
+    world.drop(HOSTS[1])
+    world.run(for_s=10)
+    ann.gives.set()
+    world.run(for_s=20)
+    assert ben.texts == ["before"]
 
 
 @pytest.mark.parametrize("more", [{"give": None}, {"take": None}, {"survive": "majority"}])

@@ -1,14 +1,15 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
 The choice belongs to the group, not to its members; see `docs/api.md`. Relaxed, led and agreed membership
-come without delivery or with ``fifo``, agreed membership with ``atomic`` too. The other words are understood
-and refused by name, so that a program written for a later version says what it needs.
+come without delivery or with ``fifo``, agreed membership with ``atomic`` too. The other pairs are refused,
+and the refusal says what to use instead.
 """
 
 from enum import Enum
 from typing import Final, Literal, TypeVar
 
-from rostra.errors import BadInput, NotAvailable
+from rostra.errors import BadInput
+from rostra.groups.kinds import DeliveryKind, MembershipKind, why_no_pair
 
 Membership = Literal["relaxed", "led", "agreed"]
 WeakMembership = Literal["relaxed", "led"]
@@ -25,11 +26,8 @@ def check(membership: str, delivery: str) -> None:
     ):
         if value not in words:
             raise BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
-    if delivery == "atomic" and membership != "agreed":
-        raise NotAvailable(
-            f'delivery="atomic" with membership="{membership}" comes with a later version',
-            fix='add membership="agreed"',
-        )
+    if (refusal := why_no_pair(MembershipKind(membership), DeliveryKind(delivery))) is not None:
+        raise refusal
 
 
 def check_octets(**settings: object) -> None:

@@ -140,17 +140,8 @@ class Ordered(ShowsViews, OneReader):
     """
 
     __slots__ = (
-        *(
-            "_bodies",
-            "_calls",
-            "_flushing",
-            "_handed",
-            "_handed_bytes",
-            "_outgoing",
-            "_placed",
-            "_read",
-            "_stopped",
-        ),
+        *("_bodies", "_calls", "_flushing", "_handed", "_handed_bytes", "_outgoing", "_placed"),
+        *("_read", "_stopped"),
         *("_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
         *("_asked", "_asks", "_donors", "_give", "_has_state", "_known", "_reached", "_receiver", "_shown"),
         *("_met", "_ours", "_reconcile", "_take", "_tasks"),
@@ -391,7 +382,8 @@ class Ordered(ShowsViews, OneReader):
             if not self._unread:
                 await self._until_some(self._unread, self.me)
             if not self._has_state and self._receiver is not None and self._met is None:
-                await self._receive_state()
+                await self._receive_state(self._receiver)
+                return None
             item = self._unread.popleft()
             if isinstance(item, TwoOrders):
                 await self._keep_ours(item)
@@ -463,13 +455,19 @@ class Ordered(ShowsViews, OneReader):
 
     # State
 
-    async def _receive_state(self) -> None:
-        """Before anything else: the group's state, as of some position; what is after it follows."""
-        assert self._receiver is not None and self._take is not None
-        position, state = await self._receiver.receive()
+    async def _receive_state(self, receiver: StateReceiver) -> None:
+        """Before anything else: the group's state, as of some position; what is after it follows. Or nothing:
+        that order is over for us."""
+        assert self._take is not None
+        found = await receiver.receive()
+        if found is None:
+            return
+        position, state = found
         taken = self._take(state)
         if taken is not None:
             await taken
+        if self._receiver is not receiver:
+            return
         self._known = self._reached = position
         self._has_state, self._receiver = True, None
         if self._ours is not None and self._reconcile is not None:
@@ -480,14 +478,20 @@ class Ordered(ShowsViews, OneReader):
 
     async def _keep_ours(self, met: TwoOrders) -> None:
         """The program has read all that our side's order had. One member of it reconciles."""
-        self._met = None
-        if met.was_first and self._give is not None:
-            self._ours = b"".join([piece async for piece in pieces_of(self._give())])
+        if met.was_first and self._give is not None and not self._has_state:
+            try:
+                self._ours = b"".join([piece async for piece in pieces_of(self._give())])
+            except asyncio.CancelledError:
+                self._unread.appendleft(met)  # for the next reader
+                raise
+        self._met, self._known = None, 0
 
     def _meet(self, cause: str) -> None:
-        """Our side's order is over: join the other one, as who has no state."""
-        self._met = TwoOrders(self.rank == 0)
-        self._unread.append(self._met)
+        """Our side's order is over: join the other one, as who has no state. Of an order whose state we did
+        not have yet, nothing is ours."""
+        if self._has_state:
+            self._met = TwoOrders(self.rank == 0)
+            self._unread.append(self._met)
         self._forget_state()
         self._views.lose(cause)
         self.spawn(self._join_again())
@@ -603,6 +607,8 @@ class Ordered(ShowsViews, OneReader):
                 if first and not self._has_state and isinstance(item, MemberView):
                     self._has_state = self.rank == 0
                     self._receiver = None if self._has_state else StateReceiver(self)
+                    if self._has_state:
+                        self._ours = None  # ours is the group's
                 elif self._receiver is not None:
                     self._receiver.look()
                 self._flush()
@@ -684,9 +690,26 @@ class Ordered(ShowsViews, OneReader):
         self._views.lose()
 
     def _forget_state(self) -> None:
+        if not self._has_state:
+            self._drop_unread()
+        if self._receiver is not None:
+            self._receiver.stop()
+            self._receiver = None
         self._stopped = False
-        self._has_state, self._known, self._shown = self._take is None, 0, None
+        if self._met is None:  # else up to there the program reads what it has the state for
+            self._known = 0
+        self._has_state, self._shown = self._take is None, None
         self._asked, self._asks = [], None
+
+    def _drop_unread(self) -> None:
+        """Of an order whose state the program never had."""
+        while self._unread and self._unread[-1] is not self._met:
+            item = self._unread.pop()
+            if isinstance(item, Loan):
+                self._unread_bytes -= item.size
+                item.give_back()
+            elif isinstance(item, tuple):
+                self._unread_bytes -= len(item[1].block)
 
     def end(self, reason: RostraError | None) -> None:
         """For good."""

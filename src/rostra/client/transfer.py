@@ -182,11 +182,14 @@ class StateReceiver:
         self._last = 0
         self._position = 0
         self._came = asyncio.Event()
+        self._stopped = False
 
-    async def receive(self) -> tuple[int, bytes]:
-        """The position up to which it counts, and the state."""
+    async def receive(self) -> tuple[int, bytes] | None:
+        """The position up to which it counts, and the state; none if it was stopped."""
         while True:
             self._ordered.check_inside()
+            if self._stopped:
+                return None
             donor = self._next_donor()
             if donor is None:
                 self._refused.clear()
@@ -237,6 +240,11 @@ class StateReceiver:
         if self._donor is not None and isinstance(message, StatePiece):
             taken = StateTaken(self._ordered.group, message.id, message.number)
             self._ordered.spawn(_post(self._ordered, source, taken))
+        self._came.set()
+
+    def stop(self) -> None:
+        """We are out of that order: its state is not wanted any more."""
+        self._stopped, self._donor, self._last = True, None, 0
         self._came.set()
 
     def look(self) -> None:

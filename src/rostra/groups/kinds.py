@@ -17,6 +17,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from rostra.errors import NotAvailable
+
 
 class MembershipKind(Enum):
     RELAXED = "relaxed"
@@ -71,3 +73,13 @@ PLAIN: Final = GroupKind()
 FIFO: Final = GroupKind(delivery=DeliveryKind.FIFO)
 LED: Final = GroupKind(MembershipKind.LED)
 LED_FIFO: Final = GroupKind(MembershipKind.LED, DeliveryKind.FIFO)
+
+
+def why_no_pair(membership: MembershipKind, delivery: DeliveryKind) -> NotAvailable | None:
+    """Why no group has these two, if none has: each word alone is one that we know."""
+    if delivery is not DeliveryKind.ATOMIC or membership is MembershipKind.AGREED:
+        return None
+    return NotAvailable(
+        f'membership="{membership.value}" has no delivery="atomic", which needs agreed views',
+        fix='use membership="agreed", or delivery="fifo"',
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 from rostra.journal.entries import Sheet
 from rostra.protocols.access.events import AccessEnded, AccessGranted, AuthorityRevoked, NameUnassigned
+from rostra.protocols.claims.server import ClaimRefused
 from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.relaxed.gate import AccessRefused
 
@@ -25,6 +26,9 @@ def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:
     def no_leader(seen: LeaderRefused) -> None:
         sheet.write("access-refused", group=str(seen.group), what=seen.why[:200], peer=seen.agent)
 
+    def no_claim(seen: ClaimRefused) -> None:
+        sheet.write("access-refused", group=str(seen.group), what=seen.why[:200], peer=seen.claimer)
+
     def ended(seen: AccessEnded) -> None:
         sheet.write("access-ended", member=seen.endpoint, group=str(seen.group), what=seen.why[:200])
 
@@ -37,6 +41,7 @@ def access_rows(sheet: Sheet) -> dict[type, Callable[[Any], None]]:
     return {
         AccessGranted: granted,
         AccessRefused: refused,
+        ClaimRefused: no_claim,
         AccessEnded: ended,
         LeaderRefused: no_leader,
         AuthorityRevoked: revoked,

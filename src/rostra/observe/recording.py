@@ -11,7 +11,7 @@ Recordings are kept from the beginning of an epoch on, because a node cannot be 
 When a recording reaches its bound, or cannot go on without a hole, it ends there and says why: what is there
 can still be replayed.
 
-Keys are left out: see `veil`.
+Keys and credentials are left out: see `veil`.
 
 A part of a recording is a file: zstd over words, each a length and a MessagePack value.
 
@@ -40,7 +40,7 @@ from rostra.core.observer import (
 from rostra.core.records import RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError
 from rostra.names import Domain, Endpoint, Group
-from rostra.observe.veil import veiled, without_keys
+from rostra.observe.veil import veiled, without_credential, without_keys, without_seals
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.election import events as lead
 from rostra.protocols.fifo import events as fifo
@@ -340,7 +340,7 @@ class Recorder:
             case TurnEnded():
                 return _FLUSHED
             case Asked(endpoint, token, request):
-                return WasAsked(endpoint, token, request)
+                return WasAsked(endpoint, token, without_credential(request))
             case TimerFired(timer):
                 return Fired(timer)
             case ChannelOpened(peer):
@@ -381,7 +381,8 @@ class ServerRecorder:
 
 def effects_of(outputs: Sequence[Any]) -> Gave:
     """What a node ordered, as bytes that are equal exactly if the orders are; without keys."""
-    effects = without_keys(_encode([(type(output).__name__, veiled(output)) for output in outputs]))
+    encoded = without_keys(_encode([(type(output).__name__, veiled(output)) for output in outputs]))
+    effects = without_seals(encoded)
     digest = hashlib.blake2b(effects, digest_size=8).digest()
     return Gave(digest, effects if len(effects) <= EFFECTS_BYTES_MAX else b"")
 

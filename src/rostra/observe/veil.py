@@ -9,6 +9,9 @@ effects.
 
 Control messages are opaque to those that relay them, so an address can stand at any depth. It
 is found by its type: a MessagePack string that is an address with a key.
+
+What a program shows an authority, and the luck it is sealed with, are left out of its request, with as many
+bytes in their place. The sealed question is found by its type, too, and compared without what was sealed.
 """
 
 import hashlib
@@ -17,6 +20,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from rostra.protocols.access.config import KEY_BYTES as SEAL_KEY_BYTES
+from rostra.protocols.access.requests import JoinRestricted
+from rostra.protocols.access.sealing import told_of
 from rostra.protocols.channel.messages import KEY_BYTES
 from rostra.protocols.fifo.events import Located
 
@@ -28,6 +34,13 @@ _KEYED: Final = re.compile(
     % (2 * KEY_BYTES),
     re.DOTALL,
 )
+
+
+_SEALED: Final = re.compile(
+    rb"\x94\x05\xc4\x20.{32}\xc4\x20(?P<key>.{%d})(?:\xc4(?P<short>.)|\xc5(?P<long>..))" % SEAL_KEY_BYTES,
+    re.DOTALL,
+)
+"""A `SealedQuestion` of an agent: its nonce, its key, and the head of what is sealed."""
 
 
 def stand_in(key: bytes) -> bytes:
@@ -52,6 +65,24 @@ def _veiled(found: re.Match[bytes]) -> bytes:
         return whole  # the string ends elsewhere: these digits are not one key
     key = stand_in(bytes.fromhex(found["key"].decode())).hex().encode()
     return whole[: -len(key)] + key
+
+
+def without_seals(effects: bytes) -> bytes:
+    """The same MessagePack, with zeros in sealed questions for their key and what is sealed."""
+    pieces, place = [], 0
+    for found in _SEALED.finditer(effects):
+        end = found.end() + int.from_bytes(found["short"] or found["long"])
+        if found.start() >= place and end <= len(effects):
+            key_at = found.start("key")
+            pieces += [effects[place:key_at], bytes(end - key_at)]
+            place = end
+    return b"".join([*pieces, effects[place:]]) if pieces else effects
+
+
+def without_credential(request: Any) -> Any:
+    if type(request) is not JoinRestricted:
+        return request
+    return replace(request, credential=bytes(len(request.credential)), luck=told_of(request.luck))
 
 
 def veiled(output: Any) -> Any:

@@ -30,8 +30,8 @@ def orders(evidence: Evidence) -> DataFrame:
 
 def with_tails(rows: DataFrame) -> DataFrame:
     """`counts`: is it no tail of members that were lost? `together`: rows that differ in it need not agree.
-    In a view that no host orders, those count who went on, and agree with those who went on to the same view;
-    while none has gone on, all who are in it."""
+    In a view without an orderer, members count that went on, and agree with those that went on to the same
+    view; while none has gone on, all members of the view count."""
     here = ("world", "group", "view")
     story = Window.partitionBy("world", "writer", "epoch", "group").orderBy("seq")
     own, all_hosts = Window.partitionBy(*here, "writer", "epoch"), Window.partitionBy(*here)

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rostra.core.asking import AskingService
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -44,7 +45,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.records import Records
-from rostra.core.stack import Service, ServiceName
+from rostra.core.stack import ServiceName
 from rostra.errors import (
     AuthUnavailable,
     BadInput,
@@ -63,6 +64,7 @@ from rostra.protocols.access.config import (
     ASKED_AT_ONCE,
     ASKED_MAX,
     CREDENTIAL_BYTES_MAX,
+    FALSE_MAX,
     LUCK_BYTES,
     SHOWN_MAX,
     TRUSTED_MAX,
@@ -86,7 +88,9 @@ from rostra.protocols.access.proofs import (
 )
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
-from rostra.protocols.access.sealing import drawn
+from rostra.protocols.access.sealing import drawn, told_of
+from rostra.protocols.agreed.agent import AGREED_AGENT
+from rostra.protocols.agreed.events import MemberBarred
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.gate import AccessRefused
@@ -110,9 +114,6 @@ ACCESS_AGENT: Final = ServiceName["AccessAgent"]("access agent")
 AUTHORITIES: Final = "authority/"
 """The group of an authority's programs is this and its name, in the scope of the world."""
 
-FIRST_TOKEN: Final = -(1 << 60)
-"""Our own questions to other services have tokens below this, and above those of led membership."""
-
 Stay = tuple[Endpoint, Group]
 
 
@@ -125,6 +126,7 @@ class Applying(Struct, frozen=True):
     token: int | None
     asked: frozenset[Endpoint] = frozenset()  # for the key; none yet: we look for its members
     shown: frozenset[Endpoint] = frozenset()  # that have it, and were sent the question
+    false: tuple[Endpoint, ...] = ()  # from whom something false came, each time
 
 
 class Permitted(Struct, frozen=True):
@@ -133,11 +135,13 @@ class Permitted(Struct, frozen=True):
     renew_ms: int
 
 
-class AccessAgent(Service):
+class AccessAgent(AskingService[Stay]):
     name = ACCESS_AGENT
+    first_token = -(1 << 60)  # above those of led membership
     takes = (JoinRestricted, Revoke, RevocationsTold, ClosedTold, Close, EndpointGone, LinkUp, LinkMoved)
 
     def __init__(self, host: Domain, judge: Judge, t_auth_s: float, records: Records) -> None:
+        super().__init__()
         self.host = host
         self.judge = judge
         self._records = records
@@ -147,11 +151,7 @@ class AccessAgent(Service):
         self._server = parent(host)
         self._t_auth_s = t_auth_s
         self._trusted: dict[str, Endpoint] = {}  # by authority: the program of it that answered last
-        self._own: dict[int, Stay | None] = {}  # tokens of our own questions
-        self._token = FIRST_TOKEN
         self._asked = 0
-        self._now: Instant = 0.0
-        self._out: list[Effect] = []
 
     @property
     def _agent(self) -> LocalServer:
@@ -189,7 +189,7 @@ class AccessAgent(Service):
                 out += all_revocations(self.judge, peer)
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
-        return self._end()
+        return self._finish()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         self.judge.begin(now)
@@ -197,16 +197,11 @@ class AccessAgent(Service):
             return effects
         self._begin(now)
         self._sift(effects)
-        return self._end()
+        return self._finish()
 
     def _begin(self, now: Instant) -> list[Effect]:
         self.judge.begin(now)
-        self._now, self._out = now, []
-        return self._out
-
-    def _end(self) -> list[Effect]:
-        out, self._out = self._out, []
-        return out
+        return super()._begin(now)
 
     # Asking an authority
 
@@ -232,14 +227,14 @@ class AccessAgent(Service):
 
     def _ask(self, stay: Stay, join: JoinRestricted, token: int | None) -> None:
         self._asked += 1
-        nonce = drawn(join.luck, "nonce", f"{stay[0]} {self._asked}".encode())
+        nonce = drawn(told_of(join.luck), "nonce", f"{stay[0]} {self._asked}".encode())
         self.applying[stay] = Applying(stay, join, nonce, token)
         self._out.append(SetTimer(_timer("auth", stay), self._t_auth_s))
         authority = authority_of(join.group.name)
         question = Resolve(f"{AUTHORITIES}{authority}", ROOT, self._t_auth_s)
-        self._call(Asked(stay[0], self._own_token(stay), question))
+        self._call(AGENT, Asked(stay[0], self._own_token(stay), question))
 
-    def _found(self, stay: Stay, result: object) -> None:
+    def _answered(self, stay: Stay, result: object) -> None:
         """The members of the authority's group."""
         applying = self.applying.get(stay)
         if applying is None or applying.asked:
@@ -258,7 +253,7 @@ class AccessAgent(Service):
         asked = tuple(sorted(found, key=lambda each: each != trusted)[:ASKED_AT_ONCE])
         self.applying[stay] = replace(applying, asked=frozenset(asked))
         data = msgspec.msgpack.encode(KeyAsked(applying.nonce))
-        self._call(Asked(stay[0], self._own_token(None), SendTo(asked, data)))
+        self._call(AGENT, Asked(stay[0], self._own_token(), SendTo(asked, data)))
 
     def _heard(self, me: Endpoint, message: Message) -> bool:
         """Is it the answer of an authority? Then it is not for the program."""
@@ -266,10 +261,12 @@ class AccessAgent(Service):
             if stay[0] == me and message.source in applying.asked:
                 answer = decode_answer(message.data)
                 if answer is not None and answer.nonce == applying.nonce:
-                    if isinstance(answer, KeyShown):
+                    if applying.false.count(message.source) >= FALSE_MAX:
+                        self._out.append(Ignored(type(answer).__name__, "others of it were false"))
+                    elif isinstance(answer, KeyShown):
                         self._shown(applying, message.source, answer)
                     else:
-                        self._answered(applying, message.source, answer)
+                        self._decided(applying, message.source, answer)
                     return True
         return False
 
@@ -286,21 +283,18 @@ class AccessAgent(Service):
             text, join = question_text(self.judge.world, authority, applying.nonce, me), applying.join
             question = sealed_question(join.luck, text, shown, group, join.credential)
         if question is None:
-            self._out.append(
-                AccessRefused(me, group, f"{source} does not have the key of {authority}", host_of(source))
-            )
+            self._false(applying, source, f"{source} does not have the key of {authority}")
             return
         self.applying[stay] = replace(applying, shown=applying.shown | {source})
         data = msgspec.msgpack.encode(question)
-        self._call(Asked(me, self._own_token(None), SendTo((source,), data)))
+        self._call(AGENT, Asked(me, self._own_token(), SendTo((source,), data)))
 
-    def _answered(self, applying: Applying, source: Endpoint, answer: AuthorityAnswer) -> None:
+    def _decided(self, applying: Applying, source: Endpoint, answer: AuthorityAnswer) -> None:
         me, group = applying.stay
         authority = authority_of(group.name)
         assert authority is not None, "only restricted names are asked for"
         if source not in applying.shown or not self.judge.is_answer(authority, me, answer, self._now):
-            why = f"{source} does not speak for {authority}"
-            self._out.append(AccessRefused(me, group, why, host_of(source)))
+            self._false(applying, source, f"{source} does not speak for {authority}")
             return
         self._trusted.pop(authority, None)
         self._trusted[authority] = source
@@ -310,9 +304,14 @@ class AccessAgent(Service):
             self._refused(applying, f"{authority} says no: {answer.why or 'without a reason'}")
             return
         if why := self.judge.why_not(self._now, group, me, answer.proof):
-            self._out.append(AccessRefused(me, group, f"of {source}: {why}", host_of(source)))
+            self._false(applying, source, f"of {source}: {why}")
             return
         self._granted(applying, answer.proof)
+
+    def _false(self, applying: Applying, source: Endpoint, why: str) -> None:
+        self.applying[applying.stay] = replace(applying, false=(*applying.false, source))
+        node = host_of(source)
+        self.judge.name(self._now, node, AccessRefused(*applying.stay, why, node), self._out)
 
     # What becomes of it
 
@@ -332,13 +331,13 @@ class AccessAgent(Service):
         if table is not None and me in table.members:
             table.renew(me, ProofAttributes(proof))
         if applying.join.led and self._is_member(stay):  # with the new proof in its entry
-            self._join(stay, applying.join, self._own_token(None))
+            self._join(stay, applying.join, self._own_token())
 
     def _join(self, stay: Stay, join: JoinRestricted, token: int) -> None:
         me, group = stay
         if join.led:
             led = JoinLed(group, online=join.online, meta=join.meta, closed=join.closed)
-            self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, led)))
+            self._call(LED_AGENT, Asked(me, token, led))
             return
         effects = self.stack.call(
             self._now, self, AGENT, Asked(me, token, Join(group, join.online, False, join.meta))
@@ -420,15 +419,17 @@ class AccessAgent(Service):
         led = self.stack[LED_AGENT].sets
         for group in [each for each in led if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(led[group].members):
-                self._sift(
-                    self.stack.call(
-                        self._now, self, LED_AGENT, Asked(me, self._own_token(None), LeaveLed(group))
-                    )
-                )
+                self._call(LED_AGENT, Asked(me, self._own_token(), LeaveLed(group)))
                 self._put_out(me, group)
+        agreed = self.stack[AGREED_AGENT].groups
+        for group in [each for each in agreed if self.judge.is_closed_to(each, self.host)]:
+            for me in sorted(agreed[group].members):
+                why = f"{group} is not for programs of {self.host}"
+                self._sift(self.stack.call(self._now, self, AGREED_AGENT, MemberBarred(group, me, why)))
+                self._out.append(AccessEnded(me, group, why))
         for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(self._agent.groups[group].members):
-                self._call(Asked(me, self._own_token(None), Leave(group)))
+                self._call(AGENT, Asked(me, self._own_token(), Leave(group)))
                 self._out.append(MemberUnlisted(me, group, (self._agent.incarnation, self._agent.counter)))
                 self._put_out(me, group)
 
@@ -445,11 +446,11 @@ class AccessAgent(Service):
         self._forget(stay)
         if permitted is None or not was_member:
             return
-        token = self._own_token(None)
+        token = self._own_token()
         if permitted.join.led:
-            self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, LeaveLed(group))))
+            self._call(LED_AGENT, Asked(me, token, LeaveLed(group)))
         else:
-            self._call(Asked(me, token, Leave(group)))
+            self._call(AGENT, Asked(me, token, Leave(group)))
             stamp = (self._agent.incarnation, self._agent.counter)
             self._out.append(MemberUnlisted(me, group, stamp))
         self._out.append(AccessEnded(me, group, refusal.what))
@@ -472,21 +473,7 @@ class AccessAgent(Service):
 
     # What other services order
 
-    def _call(self, event: Event) -> None:
-        self._sift(self.stack.call(self._now, self, AGENT, event))
-
-    def _sift(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if type(effect) is Answer and effect.token in self._own:
-                stay = self._own.pop(effect.token)
-                if stay is not None:
-                    self._found(stay, effect.result)
-            elif type(effect) is Tell and self._is_ours(effect):
-                pass
-            else:
-                self._out.append(effect)
-
-    def _is_ours(self, tell: Tell) -> bool:
+    def _is_for_us(self, tell: Tell) -> bool:
         notice = tell.notice
         if type(notice) is Message:
             return self._heard(tell.endpoints[0], notice)
@@ -495,11 +482,6 @@ class AccessAgent(Service):
             me = tell.endpoints[0]
             return any(stay[0] == me and to <= each.asked for stay, each in self.applying.items())
         return False
-
-    def _own_token(self, stay: Stay | None) -> int:
-        self._token -= 1
-        self._own[self._token] = stay
-        return self._token
 
 
 def _timer(what: str, stay: Stay) -> TimerKey:

@@ -47,6 +47,10 @@ group: the one that answered last is asked first."""
 SHOWN_MAX: Final = 8
 """Of those that show the key, so many are asked about one join: one that is silent then holds up no join."""
 
+FALSE_MAX: Final = 8
+"""False keys and answers of one program about one join: what it says then is not examined any more. Each
+costs signatures to check, and a row of the journal."""
+
 TRUSTED_MAX: Final = 1_024
 """Authorities of which an agent remembers the program that answered last."""
 

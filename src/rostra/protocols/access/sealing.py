@@ -7,6 +7,9 @@
 The construction is that of HPKE's base mode (RFC 9180), of the same primitives; it binds the world, the
 question and the asker, so that a sealed credential is of no use in another question. The key of the joiner is
 made from its program's luck, which comes in with the request: all functions here are pure.
+
+Recordings hold neither the credential nor the luck, which would open the seal. What comes back to a node must
+be the same when it is replayed: so nonces are made of a digest of the luck (`told_of`), which they hold.
 """
 
 from hashlib import blake2b
@@ -18,10 +21,21 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from rostra.protocols.access.config import KEY_BYTES
+from rostra.protocols.access.config import KEY_BYTES, LUCK_BYTES
 
 ONCE: Final = bytes(12)
 """The cipher's nonce: each key seals one message."""
+
+
+_DIGEST: Final = bytes(6)
+"""How digests of luck begin. Luck of one in 2**48 programs does, too, and is taken for its own digest."""
+
+
+def told_of(luck: bytes) -> bytes:
+    """What may be known of luck: a digest of the same size, which is its own digest."""
+    if len(luck) != LUCK_BYTES or luck.startswith(_DIGEST):  # another size is refused
+        return luck
+    return _DIGEST + blake2b(luck, digest_size=LUCK_BYTES - len(_DIGEST), person=b"rostra luck").digest()
 
 
 def drawn(luck: bytes, what: str, *parts: bytes) -> bytes:

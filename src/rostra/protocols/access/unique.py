@@ -15,13 +15,14 @@ host that was given up, and comes back after another founded the group, can meet
 leaves. A plain join that comes meanwhile counts as a later one, which C-165 allows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from rostra.core.asking import AskingService
 from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Tell
-from rostra.core.stack import Service, ServiceName
+from rostra.core.stack import ServiceName
 from rostra.errors import (
     AlreadyMember,
     BadInput,
@@ -49,9 +50,6 @@ LOCKS: Final = "rostra/unique/"
 RESOLVE_S: Final = 10.0
 """How long the servers may take to say who is in the group."""
 
-FIRST_TOKEN: Final = -(1 << 59)
-"""Our own questions to other services have tokens below this, and above those of authorities."""
-
 Founding = tuple[Endpoint, Group]
 
 
@@ -62,24 +60,29 @@ class Founder(Struct, frozen=True):
     token: int | None
 
 
-class UniqueAgent(Service):
+class UniqueQuestion(Struct, frozen=True):
+    """For a lock, or for the members of the group, which we ask with the lock in hand."""
+
+    founding: Founding
+    locked: bool
+
+
+class UniqueAgent(AskingService[UniqueQuestion]):
     name = UNIQUE_AGENT
+    first_token = -(1 << 59)  # above those of authorities
     takes = (JoinUnique,)
 
     def __init__(self) -> None:
+        super().__init__()
         self.founders: dict[Founding, Founder] = {}
-        self._own: dict[int, Callable[[object], None]] = {}
-        self._token = FIRST_TOKEN
         self._counter = 0  # of the agent's joins and leaves, when we looked last
-        self._now: Instant = 0.0
-        self._out: list[Effect] = []
 
     @property
     def _agent(self) -> LocalServer:
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        self._now, self._out = now, []
+        self._begin(now)
         match event:
             case Asked(me, token, JoinUnique() as join):
                 try:
@@ -91,7 +94,7 @@ class UniqueAgent(Service):
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         if not self.founders:
             return effects
-        self._now, self._out = now, []
+        self._begin(now)
         self._sift(effects)
         return self._end()
 
@@ -102,8 +105,7 @@ class UniqueAgent(Service):
                 del self.founders[founding]
                 self._unlock(founding)
             self._counter = self._agent.counter
-        out, self._out = self._out, []
-        return out
+        return self._finish()
 
     # Founding
 
@@ -122,8 +124,14 @@ class UniqueAgent(Service):
         self.founders[founding] = Founder(join, token)
         kind = GroupKind(delivery=DeliveryKind.ATOMIC, within=me)
         lock = Join(lock_of(group), online=False, group_kind=kind)
-        claim = JoinClaimed(me, self._ask(lambda result: self._locked(founding, result)), lock)
-        self._sift(self.stack.call(self._now, self, CLAIM_AGENT, claim))
+        token = self._own_token(UniqueQuestion(founding, locked=False))
+        self._call(CLAIM_AGENT, JoinClaimed(me, token, lock))
+
+    def _answered(self, about: UniqueQuestion, result: object) -> None:
+        if about.locked:
+            self._listed(about.founding, result)
+        else:
+            self._locked(about.founding, result)
 
     def _locked(self, founding: Founding, result: object) -> None:
         me, group = founding
@@ -134,8 +142,8 @@ class UniqueAgent(Service):
             taken = NameInUse(f"{group} has a founder", fix="choose another name, or join it plainly")
             self._give_up(founding, denied(taken) if is_taken else result, locked=False)
         else:
-            token = self._ask(lambda found: self._listed(founding, found))
-            self._call(Asked(me, token, Resolve(group.name, group.scope, RESOLVE_S)))
+            token = self._own_token(UniqueQuestion(founding, locked=True))
+            self._call(AGENT, Asked(me, token, Resolve(group.name, group.scope, RESOLVE_S)))
 
     def _listed(self, founding: Founding, result: object) -> None:
         me, group = founding
@@ -174,7 +182,7 @@ class UniqueAgent(Service):
         me, group = founding
         lock = lock_of(group)
         if me in self._agent.endpoints and lock in self._agent.endpoints[me].groups:
-            self._call(Asked(me, self._ask(lambda _: None), Leave(lock)))
+            self._call(AGENT, Asked(me, self._own_token(), Leave(lock)))
 
     def _lost(self, founding: Founding, refusal: RostraError) -> None:
         """Another founded it while our host was away."""
@@ -184,7 +192,7 @@ class UniqueAgent(Service):
             self._out.append(Answer(founder.token, denied(refusal)))
             return
         if self._is_in(founding):
-            self._call(Asked(me, self._ask(lambda _: None), Leave(group)))
+            self._call(AGENT, Asked(me, self._own_token(), Leave(group)))
             self._out.append(MemberUnlisted(me, group, (self._agent.incarnation, self._agent.counter)))
         self._out.append(Tell((me,), PutOut(group, denied(refusal))))
 
@@ -195,25 +203,15 @@ class UniqueAgent(Service):
 
     # What other services order
 
-    def _call(self, event: Event) -> None:
-        self._sift(self.stack.call(self._now, self, AGENT, event))
-
-    def _sift(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if type(effect) is Answer and effect.token in self._own:
-                self._own.pop(effect.token)(effect.result)
-            elif type(effect) is Tell and type(effect.notice) is PutOut and is_lock(effect.notice.group):
-                [me], group = effect.endpoints, named_by(effect.notice.group)
-                if (me, group) in self.founders:
-                    refusal = NameInUse(f"{group} has another founder by now", fix="join it plainly")
-                    self._lost((me, group), refusal)
-            else:
-                self._out.append(effect)
-
-    def _ask(self, hear: Callable[[object], None]) -> int:
-        self._token -= 1
-        self._own[self._token] = hear
-        return self._token
+    def _is_for_us(self, tell: Tell) -> bool:
+        notice = tell.notice
+        if type(notice) is not PutOut or not is_lock(notice.group):
+            return False
+        [me], group = tell.endpoints, named_by(notice.group)
+        if (me, group) in self.founders:
+            refusal = NameInUse(f"{group} has another founder by now", fix="join it plainly")
+            self._lost((me, group), refusal)
+        return True
 
 
 def lock_of(group: Group) -> Group:

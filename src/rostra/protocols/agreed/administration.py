@@ -126,6 +126,8 @@ class SetAdministration(Service):
                 late = [each for each in self.waiting if each.until <= now]
                 self.waiting = [each for each in self.waiting if each.until > now]
                 out += [Answer(each.token, denied(_in_doubt(each.order))) for each in late]
+                if self.waiting:
+                    self._wake_at(now, min([each.until for each in self.waiting]), out)
         self._settle(out)
         return out
 
@@ -167,8 +169,11 @@ class SetAdministration(Service):
         for change in changes:
             self._agree(now, name, change, out)
         if not self._has_timer:
-            self._has_timer = True
-            out.append(SetTimer(_EXPIRY, WAIT_S))
+            self._wake_at(now, now + WAIT_S, out)
+
+    def _wake_at(self, now: Instant, at: Instant, out: list[Effect]) -> None:
+        self._has_timer = True
+        out.append(SetTimer(_EXPIRY, at - now))
 
     def _agree(self, now: Instant, name: Domain, change: AnyChange, out: list[Effect]) -> None:
         self._call(now, SetOrdered(name, change), out)
@@ -230,7 +235,7 @@ def decide(core: SetCore, order: AdministerSet) -> tuple[list[AnyChange], list[D
             if not asked:
                 raise BadInput(f"no other part of set({name}) is in sight", fix="nothing is to be done")
             own: list[AnyChange] = [PartReopened(_request(core))] if state.gave_up else []
-            return own, outside
+            return own, asked
     raise BadInput(f"{len(order.servers)} servers for {order.verb.name.lower()}", fix="name one, or none")
 
 
@@ -241,8 +246,9 @@ def is_done(state: SetState, order: AdministerSet) -> bool:
             return order.servers[0] not in here or here == {state.me.server}
         case SetVerb.DEL_PARENT:
             return not any(each.parent for each in state.view.members) or here == {state.me.server}
-        case SetVerb.SPLIT:
-            return state.gave_up.endswith(tuple([f"#{each}" for each in order.names]))
+        case SetVerb.SPLIT:  # a part may have had one of these names before
+            is_side = here.issubset(order.servers) or here.isdisjoint(order.servers)
+            return is_side and state.gave_up.endswith(tuple([f"#{each}" for each in order.names]))
         case SetVerb.MERGE:
             return not state.gave_up and (not state.linked - here or bool(here.intersection(order.servers)))
         case SetVerb.JOIN:

@@ -81,7 +81,7 @@ from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
 from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
 from rostra.protocols.agreed.ended import end_group
-from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked
+from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked, MemberBarred
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
@@ -137,7 +137,7 @@ class AgreedAgent(Service):
     name = AGREED_AGENT
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed),
-        *(StreamsAnswered, StreamsLost, GroupEnded),
+        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred),
         *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
         *(LinkUp, LinkDown, LinkMoved),
     )
@@ -191,6 +191,8 @@ class AgreedAgent(Service):
             case StreamsLost(me, group):
                 if (lost := self._find(group, me)) is not None:
                     self._leave(now, group, me, lost, out)
+            case MemberBarred(group, me, why):
+                self._exclude(now, group, me, why, out)
             case Received(sender, message):
                 if sender != self._server:
                     out.append(Ignored(type(message).__name__, "not a neighbour"))

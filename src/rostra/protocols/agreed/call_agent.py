@@ -43,6 +43,8 @@ from rostra.names import Domain, Endpoint, parent
 from rostra.protocols.agreed.branch import HostQuestion
 from rostra.protocols.agreed.calls import GroupAnswer, GroupAsked, GroupCall, GroupPresented, OrderCall
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX
+from rostra.protocols.agreed.orders import CreateGroup
+from rostra.protocols.agreed.refusals import groups_named, no_such
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import denied
 
@@ -119,7 +121,11 @@ class CallAgent(Service):
         group = request.group
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
-        self._agent.check_may_join(group)
+        makes = isinstance(request.call, OrderCall) and isinstance(request.call.order, CreateGroup)
+        for each in groups_named(group, request.call):
+            if not makes and self._agent.gate.is_closed_to(each, self.host):
+                raise no_such(each)
+            self._agent.check_may_join(each)
         if group.scope == self.host:
             raise NotAllowed(
                 f'{group} is a group of one host, and those have no membership="agreed"',

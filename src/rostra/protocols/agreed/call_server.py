@@ -17,7 +17,7 @@ from typing import Final
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NoSuchGroup, Unreachable, ViewUnknown
+from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, Unreachable, ViewUnknown
 from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed.calls import (
     GROUPS_MAX,
@@ -38,7 +38,7 @@ from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
 from rostra.protocols.agreed.ordering import core_of
 from rostra.protocols.agreed.orders import CreateGroup, encode_order, stands
 from rostra.protocols.agreed.part import CoreSet
-from rostra.protocols.agreed.refusals import fix_of, why_not
+from rostra.protocols.agreed.refusals import fix_of, groups_named, is_hidden, lets_others_in, why_not
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
 from rostra.protocols.agreed.sheets import group_sheet, matches
 from rostra.protocols.relaxed.domain import SERVER
@@ -109,7 +109,12 @@ class CallServer(Service):
     # Questions and orders
 
     def _asked(self, now: Instant, message: GroupAsked, out: list[Effect]) -> None:
-        group = message.group
+        group, gate = message.group, self.stack[SERVER].gate
+        if any(is_hidden(gate, each, message.question.host) for each in groups_named(group, message.call)):
+            return self._refuse(message, NoSuchGroup.__name__, out)
+        if (closed := lets_others_in(gate, group, message.call)) is not None:
+            why = f"{closed} is closed, and would begin with members that it is not for"
+            return self._answer(message, NotAllowed.code, why, "choose another name", out)
         core = self._core_with(group)
         if core is None and not self._agreed._agrees_on(group):
             parent = self._neighbours.parent
@@ -118,13 +123,13 @@ class CallServer(Service):
             else:
                 why = f"{self.domain} cannot reach {parent}"
                 self._answer(message, Unreachable.code, why, "ask again when it is back", out)
-            return
+            return None
         if core is None or not core.is_formed(now):
             self._call(now, GroupOrdered(group), out)
             core = core_of(self._agreed, now, group)
         if core is None:
             out.append(_ignored(message, "its set forms, or is restored"))  # asked again
-            return
+            return None
         match message.call:
             case LookAt():
                 self._look(core, message, message.call, out)
@@ -143,6 +148,7 @@ class CallServer(Service):
                     out += self.hear(
                         now, self.stack.call(now, self, AGREED_SERVER, GroupOrdered(group, change))
                     )
+        return None
 
     def _call(self, now: Instant, ordered: GroupOrdered, out: list[Effect]) -> None:
         out += self.hear(now, self.stack.call(now, self, AGREED_SERVER, ordered))
@@ -189,6 +195,7 @@ class CallServer(Service):
             sheet = group_sheet(known.view.attributes)
             if (
                 stands(known)
+                and not is_hidden(self.stack[SERVER].gate, name, asked.question.host)
                 and name.scope == asked.group.scope
                 and (call.member is None or any(each.endpoint == call.member for each in known.view.ids))
                 and matches(() if sheet is None else sheet.properties, call.where)

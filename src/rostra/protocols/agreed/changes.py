@@ -413,11 +413,12 @@ def side_of(record: CommitRecord, server: ServerId) -> CommitRecord:
 
 
 def sides(record: CommitRecord) -> tuple[CommitRecord, ...]:
-    """What servers may make of it: of a split, each side its own."""
+    """What servers may make of it: of a split, each side its own. It may be another server's word: a
+    side without servers makes nothing."""
     change = record.proposal.change
     if not isinstance(change, SetSplit):
         return (record,)
-    return tuple([side_of(record, side[0]) for side in (change.first, change.second)])
+    return tuple([side_of(record, side[0]) for side in (change.first, change.second) if side])
 
 
 def part_of(proposal: Proposal, server: ServerId) -> SetPart | None:

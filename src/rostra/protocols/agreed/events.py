@@ -39,6 +39,14 @@ class GroupOrdered(Event, frozen=True):
     change: GroupChange | None = None
 
 
+class MemberBarred(Event, frozen=True):
+    """To an agent's service: the group was closed to this host, or to this endpoint."""
+
+    group: Group
+    endpoint: Endpoint
+    why: str
+
+
 class SetOrdered(Event, frozen=True):
     """An administrator has come with something about this set; perhaps a change (`administration.py`)."""
 

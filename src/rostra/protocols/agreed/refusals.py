@@ -3,9 +3,10 @@
 from typing import Final
 
 from rostra.errors import NoSuchGroup
-from rostra.names import Group
+from rostra.names import Domain, Group, inside
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
 from rostra.protocols.agreed.orders import MergeGroups, SplitGroup
+from rostra.protocols.relaxed.gate import Gate
 
 _WHY: Final = {
     "NameTaken": "there is a group {group} already",
@@ -33,6 +34,43 @@ _FIX: Final = {
 def no_such(group: Group) -> NoSuchGroup:
     """For those that it is closed to, as well."""
     return NoSuchGroup(_WHY["NoSuchGroup"].format(group=group), fix=_FIX["NoSuchGroup"])
+
+
+def groups_named(group: Group, call: AnyCall) -> tuple[Group, ...]:
+    """All that a call about a group is about."""
+    match call:
+        case OrderCall(SplitGroup(one, other)):
+            return group, one, other
+        case OrderCall(MergeGroups(other, new)):
+            return group, other, new
+    return (group,)
+
+
+def is_hidden(gate: Gate, group: Group, host: Domain) -> bool:
+    """Is there no such group for this host? A restricted name is no agreed group for any."""
+    return "!" in group.name or gate.is_closed_to(group, host)
+
+
+def lets_others_in(gate: Gate, group: Group, call: AnyCall) -> Group | None:
+    """A closed group that would begin with members of groups that are open to more than it is."""
+    before: tuple[Group, ...]
+    after: tuple[Group, ...]
+    match call:
+        case OrderCall(SplitGroup(one, other)):
+            before, after = (group,), (one, other)
+        case OrderCall(MergeGroups(second, new)):
+            before, after = (group, second), (new,)
+        case _:
+            return None
+    for each in after:
+        allowed = gate.allowed_in(each)
+        if allowed is not None and not all(_is_within(gate.allowed_in(one), allowed) for one in before):
+            return each
+    return None
+
+
+def _is_within(paths: tuple[Domain, ...] | None, allowed: tuple[Domain, ...]) -> bool:
+    return paths is not None and all(any(inside(each, path) for each in allowed) for path in paths)
 
 
 def why_not(code: str, group: Group, call: AnyCall) -> str:

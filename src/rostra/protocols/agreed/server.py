@@ -538,6 +538,8 @@ class AgreedServer(Holdings, Service):
 
     def _arrived(self, now: Instant, message: Asking, out: list[Effect]) -> None:
         group, host = message.group, message.question.host
+        if isinstance(message, HostHolds):
+            message = ordering.let_in(now, self.stack[SERVER].gate, message, out)
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
             groups, known = self._holding.setdefault(host, {}), self.sets.get(self._own_set(group))
             if group not in groups and len(groups) >= HOST_GROUPS_MAX:
@@ -568,8 +570,7 @@ class AgreedServer(Holdings, Service):
     def _asked(self, now: Instant, core: CoreSet, message: MemberAsked, out: list[Effect]) -> None:
         group, kind = message.group, message.group_kind
         known = core.table.get(group)
-        if refused := ordering.not_let_in(now, self.stack[SERVER].gate, message):
-            out.extend(refused)
+        if ordering.not_let_in(now, self.stack[SERVER].gate, message, out):
             return self._answer(message.question, group, NoSuchGroup.code, "", out)
         if why := ordering.why_not_join(message, known):
             return self._answer(message.question, group, NotAllowed.code, why, out)

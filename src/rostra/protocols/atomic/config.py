@@ -3,7 +3,7 @@
 from typing import Final
 
 from rostra.errors import BadInput, NotAvailable, RostraError
-from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind, why_no_pair
 
 ORDERS: Final = ("hub", "negotiated", "medium")
 STABLES: Final = ("sent", "majority", "all", "disk")
@@ -48,15 +48,12 @@ def ordered_kind(
 
 
 def why_not_ordered(kind: GroupKind) -> RostraError | None:
-    """Why this version has no such group."""
+    """Why there is no such group."""
     for setting, value, words in (("order", kind.order, ORDERS), ("stable", kind.stable, STABLES)):
         if value not in words:
             return BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
-    if kind.membership is not MembershipKind.AGREED:
-        return NotAvailable(
-            f'delivery="atomic" with membership="{kind.membership.value}" comes with a later version',
-            fix='add membership="agreed"',
-        )
+    if (refusal := why_no_pair(kind.membership, kind.delivery)) is not None:
+        return refusal
     if kind.order == "medium":
         return NotAvailable(
             'order="medium" needs one medium that shows all frames to all hosts in one order, which IP is'
@@ -70,7 +67,10 @@ def why_not_ordered(kind: GroupKind) -> RostraError | None:
             fix='use stable="all", or order="hub"',
         )
     if kind.stable == "disk":
-        return NotAvailable('stable="disk" comes with a later version', fix='use stable="all"')
+        return NotAvailable(
+            'stable="disk": members do not write messages to disk',
+            fix='use stable="all": all members have it',
+        )
     if kind.stable == "majority" and kind.survive != "majority":
         return BadInput(
             f'stable="majority" with survive={kind.survive or "any"!r}: the side that goes on might not have'

@@ -98,14 +98,21 @@ def learn(turn: GateTurn, change: ViewChange) -> None:
     not accepted with us in it."""
     s = turn.s
     if s.view is not None and change.view.id == s.view.id:
-        if s.action is not None and s.action.change == change:
-            turn.cancel("monitor")  # those that lacked it have it now; then our own
-            turn.put(action=None)
+        _completed(turn, change)
         turn.ignore(change, "known view")
     elif s.stored is None or s.stored.change.view.id != change.view.id:
+        _completed(turn, change)
         turn.ignore(change, "not in that view")
     else:
         installing.install(turn, s.stored.change)
+
+
+def _completed(turn: GateTurn, change: ViewChange) -> None:
+    """A view before the agreed one, that we have already or are not in: those that lacked it have it now, and
+    our own is next."""
+    if turn.s.action is not None and turn.s.action.change == change:
+        turn.cancel("monitor")
+        turn.put(action=None)
 
 
 # A lost accept

@@ -41,6 +41,7 @@ from rostra.protocols.atomic.amp_state import (
     ViewExecuted,
     ViewIndicated,
 )
+from rostra.protocols.atomic.emitter import ATTRIBUTES
 from rostra.protocols.atomic.events import HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.feeds import ASK_S
 from rostra.protocols.atomic.frames import (
@@ -128,7 +129,7 @@ class NegotiatedStation:
         self._bytes = datagram_bytes
         self._left: set[MemberId] = set()  # since the last view in the order
         self._waiting: deque[RunEntry] = deque()  # of our members
-        self._sending: tuple[RunEntry, ...] = ()  # in the run that is on its way
+        self._sending: tuple[RunEntry, ...] | None = None  # in the run that is on its way, if there is one
         self._rests = False  # a member somewhere could not take it
         self._asks = False  # parts of frames are missing here
         self._due: deque[RunDelivered | ViewIndicated] = deque()  # not given to our members yet
@@ -185,7 +186,8 @@ class NegotiatedStation:
             self.excluded = TOO_MANY
         if len(stations) > STATIONS_MAX:
             return  # those in front go on with the next view, in which the others are not
-        self._receiver.forget(self.hosts)
+        before = () if self.gate.state.view is None else self.gate.state.view.members
+        self._receiver.follow([each for each in (*before, *stations) if each != self.me])
         if self.gate.state.standing == "closed":
             self._step(now, GateAsked(), out)
         view = shown_view(agreed, self.gallery.view, frozenset(self._left))
@@ -199,6 +201,8 @@ class NegotiatedStation:
             return
         unsent = [each.run.first for each in self._waiting if each.sender == me]
         self._waiting = deque([each for each in self._waiting if each.sender != me])
+        if self._sending is not None:  # should it be rejected, it is not sent again for a later membership
+            self._sending = tuple([each for each in self._sending if each.sender != me])
         self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out)
         if not self.gallery.members:
             self.closed(out)
@@ -207,7 +211,7 @@ class NegotiatedStation:
             self._left.clear()
 
     def closed(self, out: list[Effect]) -> None:
-        self._sending = ()
+        self._sending = None
         self._waiting.clear()
         self._receiver = FrameReceiver(self.me.host)
         if self._rests:
@@ -295,10 +299,9 @@ class NegotiatedStation:
 
     def _ended(self, result: str, because: str, out: list[Effect]) -> None:
         """What was rejected is sent again, in its order: with a slow member that is throttling."""
-        sending, self._sending = self._sending, ()
+        sending, self._sending = self._sending, None
         if result == "rejected":
-            here = [each for each in sending if each.sender in self.gallery.members]
-            self._waiting.extendleft(reversed(here))
+            self._waiting.extendleft(reversed(sending or ()))
             if because == "inaccessible":
                 self._rests = True
                 out.append(SetTimer(self._timer("again"), AGAIN_S))
@@ -325,7 +328,7 @@ class NegotiatedStation:
         view = self.gallery.view
         return (
             bool(self._waiting)
-            and not (self._sending or self._rests or self._due or self.gallery.blocked)
+            and not (self._sending is not None or self._rests or self._due or self.gallery.blocked)
             and self.gate.state.standing == "open"
             and view is not None
             and self._waiting[0].sender in view.endpoints
@@ -345,9 +348,10 @@ class NegotiatedStation:
         self._step(now, RunGiven(0, items, self._profile), out)
 
     def _give(self, out: list[Effect]) -> None:
-        """In the order of the group, as far as what was promised of it holds."""
+        """In the order of the group, as far as what was promised of it holds. A station that is excluded does
+        not know that of what it has not given."""
         gallery = self.gallery
-        while self._due and not gallery.blocked:
+        while self._due and not (gallery.blocked or self.excluded):
             first = self._due[0]
             if isinstance(first, RunDelivered) and not self._is_confirmed(first):
                 return
@@ -371,8 +375,10 @@ class NegotiatedStation:
 
 
 def _is_of_members(source: Domain, frame: AnyAmpFrame) -> bool:
-    """Are its runs of members of that host, and can its views be shown?"""
+    """Are its runs of members of that host, in the one order, and can its views be shown?"""
     if isinstance(frame, DataFrame):
+        if frame.control.attributes != ATTRIBUTES["atomic"]:
+            return False  # at no position; or with a suspension, above those of all views to come
         entries = [decode_entry(each) for each in frame.items]
         return all(isinstance(each, RunEntry) and host_of(each.sender) == source for each in entries)
     changes = [frame.change] if isinstance(frame, NewViewFrame | DecisionFrame | ResponseFrame) else []

@@ -8,6 +8,7 @@ A retransmission of the same frame is its last part alone: receivers ask for wha
 all of it takes it as a copy. Rounds and their counts are AMp's; here nothing is repeated by itself.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
@@ -32,7 +33,15 @@ from rostra.protocols.flow.runs import payloads
 
 ASKS_MAX: Final = 8
 FRAMES_KEPT: Final = 8
-"""Frames in parts that may be asked for again; and of each other station, that may come again."""
+"""Frames in parts that may be asked for again."""
+
+WHOLE_KEPT: Final = 2
+"""Of each other station: its last run and the last that its monitor sent may come again."""
+
+
+def frame_stream(station: AmpStationId) -> Endpoint:
+    """In which a station sends its frames in parts; it has no other."""
+    return Endpoint(f"{station.host}/order#{station.life}")
 
 
 class FrameSender:
@@ -40,7 +49,7 @@ class FrameSender:
 
     def __init__(self, me: AmpStationId, bytes_max: int, first: int = 0) -> None:
         self._bytes = bytes_max
-        self._out = OutFeed(Endpoint(f"{me.host}/order#{me.life}"))
+        self._out = OutFeed(frame_stream(me))
         self._out.high = self._out.forgotten = first
         self._numbers: dict[bytes, tuple[int, Data]] = {}  # by digest: the number, and the last part
 
@@ -74,8 +83,13 @@ class FrameReceiver:
     def __init__(self, host: Domain) -> None:
         self._host = host
         self._parts = Parts(lambda stream, number: PARTS_BYTES)
-        self._whole: dict[Endpoint, dict[int, AnyAmpFrame]] = {}
+        self._whole: dict[Endpoint, dict[int, AnyAmpFrame]] = {}  # of each stream that there is
         self._lacks: dict[Endpoint, tuple[int, int]] = {}  # the last frame in parts, and how often we asked
+
+    @property
+    def bytes(self) -> int:
+        """Of frames that came in part."""
+        return self._parts.bytes
 
     @property
     def lacks(self) -> bool:
@@ -85,10 +99,10 @@ class FrameReceiver:
     def take(self, now: Instant, source: Domain, part: FramePart) -> AnyAmpFrame | None:
         """The frame, if it is whole now."""
         data, stream = part.data, part.data.stream
-        if host_of(stream) != source:
+        if host_of(stream) != source or stream not in self._whole:
             return None
         number = data.run.first
-        if (again := self._whole.get(stream, {}).get(number)) is not None:
+        if (again := self._whole[stream].get(number)) is not None:
             return again
         whole = self._parts.take(now, data) if data.size else data
         if whole is None:
@@ -98,9 +112,9 @@ class FrameReceiver:
             del self._lacks[stream]
         frame = None if whole.size else decode_frame(payloads(whole.run)[0])
         if frame is not None:
-            known = self._whole.setdefault(stream, {})
+            known = self._whole[stream]
             known[number] = frame
-            if len(known) > FRAMES_KEPT:
+            if len(known) > WHOLE_KEPT:
                 del known[next(iter(known))]
         return frame
 
@@ -117,8 +131,10 @@ class FrameReceiver:
             found += [(host_of(stream), FrameNak(nak)) for nak in naks]
         return found
 
-    def forget(self, hosts: frozenset[Domain]) -> None:
-        """Only these stations are left."""
-        for stream in [each for each in (*self._whole, *self._lacks) if host_of(each) not in hosts]:
-            self._whole.pop(stream, None)
-            self._lacks.pop(stream, None)
+    def follow(self, stations: Iterable[AmpStationId]) -> None:
+        """Only these stations have a part in the group, each with one stream."""
+        streams = frozenset([frame_stream(each) for each in stations])
+        for gone in [each for each in self._whole if each not in streams]:
+            self._lacks.pop(gone, None)
+            self._parts.forget(gone)
+        self._whole = {each: self._whole.get(each, {}) for each in streams}

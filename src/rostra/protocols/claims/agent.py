@@ -44,6 +44,7 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BadInput,
+    NoSuchGroup,
     NotAllowed,
     NotAvailable,
     Refused,
@@ -66,6 +67,8 @@ from rostra.protocols.relaxed.requests import Absolute, Join, Joined, Leave, Put
 CLAIM_AGENT: ServiceName["ClaimAgent"] = ServiceName("claims agent")
 
 _FAILED: Final[dict[str, tuple[type[RostraError], str]]] = {
+    NoSuchGroup.code: (NoSuchGroup, "choose another name"),
+    NotAllowed.code: (NotAllowed, "choose another name"),
     TooLarge.code: (TooLarge, "ask again later"),
     StoreFailed.code: (StoreFailed, "free some space on that disk, and ask again"),
     NotAvailable.code: (NotAvailable, "choose a narrower scope; rostra domains shows which have servers"),

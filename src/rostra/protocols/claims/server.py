@@ -18,6 +18,9 @@ claims again; if another kind stands by then, its agent removes its members.
 **Without room on the disk** a new claim is refused with the reason, a release is not answered, so that it is
 sent again, and claims of hosts that are gone are released when there is room.
 
+**No name is locked by asking.** A host claims so many groups, and none that is not for it: groups that are
+closed to it, and restricted names as a kind that those do not have. It is named (`ClaimRefused`).
+
 A neighbour is trusted about the hosts behind it only: a claim or release must come from the side of the
 claimer, and an answer from that of the scope's server (C-125).
 """
@@ -34,6 +37,7 @@ from rostra.core.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
+    Observation,
     Received,
     Secure,
     Send,
@@ -43,13 +47,14 @@ from rostra.core.effects import (
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import NotAvailable, StoreFailed, TooLarge, Unreachable
-from rostra.groups.kinds import GroupKind
+from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
 from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.gate import CLOSED, Gate
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import REGISTRY, Registry
@@ -62,6 +67,14 @@ LOST: Final[TimerKey] = ("claims", "lost")
 PASSED_ON: Final = "next hop is down"
 NO_SERVER: Final = "the root has no server"
 NO_ROOM: Final = "no room on the disk"
+
+
+class ClaimRefused(Observation, frozen=True):
+    """This host may not claim that name, or no more names."""
+
+    claimer: Domain
+    group: Group
+    why: str
 
 
 class ClaimServer(Service):
@@ -84,13 +97,17 @@ class ClaimServer(Service):
     def _neighbours(self) -> Neighbours:
         return self.stack[SERVER].neighbours
 
+    @property
+    def _gate(self) -> Gate:
+        return self.stack[SERVER].gate
+
     def step(self, now: Instant, event: Event) -> list[Effect]:
         match event:
             case Received(sender, message):
                 relation = self._neighbours.up.get(sender)
                 if relation is None:
                     return [_ignored(message, "sender is not connected")]
-                return [*self._release_lost(), *self._received(sender, relation, message)]
+                return [*self._release_lost(), *self._received(now, sender, relation, message)]
             case TimerFired():
                 return self._release_lost()
             case LinkDown(peer):
@@ -112,7 +129,9 @@ class ClaimServer(Service):
                 forgotten += [Secure(record) for record in self.table.forget(name)]
         return [*effects, *forgotten]
 
-    def _received(self, sender: Domain, relation: Relation, message: ClaimMessage) -> list[Effect]:
+    def _received(
+        self, now: Instant, sender: Domain, relation: Relation, message: ClaimMessage
+    ) -> list[Effect]:
         neighbours, scope = self._neighbours, message.group.scope
         if isinstance(message, ClaimAnswer):
             if neighbours.hop_towards(scope) != sender or not inside(scope, self.domain):
@@ -127,10 +146,16 @@ class ClaimServer(Service):
         if scope == self.domain:
             effects = self._decide(message)
         elif (why := self._pass_by(message)) is not None:
-            effects = [_answer(message, code=TooLarge.code, why=why)]
+            effects = _refused(message, TooLarge.code, why)
         else:
             effects = self._pass_on(sender, message)
-        return [Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect for effect in effects]
+        found: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, ClaimRefused):
+                self._gate.name(now, sender, effect, found)
+            else:
+                found.append(Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect)
+        return found
 
     # Of our own scope
 
@@ -153,8 +178,13 @@ class ClaimServer(Service):
         if standing is None or standing.group_kind == message.group_kind:
             if no_room and not holds:
                 return [_ignored(message, NO_ROOM), _answer(message, code=StoreFailed.code, why=no_room)]
+            if not holds and self._gate.is_closed_to(message.group, host):
+                none = _answer(message, code=NoSuchGroup.code, why="there is no such group")
+                return [ClaimRefused(host, message.group, CLOSED), none]
+            if not holds and (why := _not_restricted(message)):
+                return _refused(message, NotAllowed.code, why)
             if why := self.table.why_not(name, host):
-                return [_answer(message, code=TooLarge.code, why=why)]
+                return _refused(message, TooLarge.code, why)
             standing = self.table.claim(name, host, message.group_kind)
         rests_on = map(Secure, self.table.records_of(name, host))
         return [*rests_on, _answer(message, standing.group_kind, standing.birth)]
@@ -245,6 +275,17 @@ class ClaimServer(Service):
         self.gone[host].discard(group)
         if not self.gone[host]:
             del self.gone[host]
+
+
+def _not_restricted(message: Claim) -> str:
+    """Why a restricted name cannot be of that kind; empty if it can."""
+    kind = message.group_kind
+    is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
+    return "" if "!" not in message.group.name or is_led else f"a restricted name cannot be {kind}"
+
+
+def _refused(message: ClaimMessage, code: str, why: str) -> list[Effect | ClaimAnswer]:
+    return [ClaimRefused(message.claimer, message.group, why), _answer(message, code=code, why=why)]
 
 
 def _answer(

@@ -161,6 +161,10 @@ class Parts:
         if incoming is not None and not self._room(stream, incoming.numbers[0]):
             self._drop(stream, incoming.numbers[0])
 
+    def forget(self, stream: Stream) -> None:
+        """No more of it comes."""
+        self._streams.pop(stream, None)
+
     def _drop(self, stream: Stream, number: int) -> None:
         incoming = self._streams.get(stream)
         partial = None if incoming is None else incoming.partials.pop(number, None)

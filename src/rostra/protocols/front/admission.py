@@ -12,7 +12,7 @@ of this host that are still `entering` do not count: they have not chosen the ki
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rostra.errors import NotAllowed, NotAvailable, RostraError
+from rostra.errors import BadInput, NotAllowed, NotAvailable, RostraError
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind
 from rostra.groups.members import Members
@@ -127,10 +127,7 @@ def why_not_spoken(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
         return None
     refusal: RostraError | None = None
     if join.delivery is DeliveryKind.ATOMIC:
-        refusal = NotAvailable(
-            'membership="agreed" with delivery="atomic" comes with a later version',
-            fix='until then: delivery="fifo"',
-        )
+        refusal = BadInput('JoinAgreed with delivery="atomic"', fix="use JoinOrdered, which names the order")
     elif not has_streams:
         refusal = NotAvailable('this agent has no delivery="fifo"', fix="connect to the agent of a real host")
     elif join.role is Role.SUBMIT:

@@ -44,7 +44,7 @@ def with_proofs(now: Instant, gate: Gate, sender: Domain, message: Any, out: lis
         for each in members:
             endpoint = Endpoint(f"{origin}/{each.name}")
             if why := gate.why_not(now, group, endpoint, each.proof):
-                out.append(AccessRefused(endpoint, group, why, sender))
+                gate.name(now, sender, AccessRefused(endpoint, group, why, sender), out)
             else:
                 good.append(each)
         return tuple(good)

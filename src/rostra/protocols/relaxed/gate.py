@@ -9,6 +9,8 @@ record and no interest from elsewhere, and answer as if the group were not there
 
 Every agent and server asks (S-012): all other nodes reject members that an agent adds without a
 proof. This gate knows public names only; `protocols/access` has the one that knows authorities.
+
+A node that sends such records without end is named for `NAMED_MAX` of them in `NAMED_S`; the rest is counted.
 """
 
 from typing import Any, Final
@@ -16,7 +18,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Instant, Observation
+from rostra.core.effects import Effect, Ignored, Instant, Observation
 from rostra.errors import NotAllowed
 from rostra.groups.attributes import DoubtAttributes, ProofAttributes
 from rostra.groups.members import Member, Members
@@ -37,6 +39,15 @@ class AccessRefused(Observation, frozen=True):
 
 CLOSED: Final = "the group is closed"
 
+NAMED_MAX: Final = 32
+NAMED_S: Final = 60.0
+"""Refusals of one node's records that observers are shown, each with its reason, in so long."""
+
+NAMED_OFTEN: Final = "its node was named often enough"
+
+NAMED_NODES_MAX: Final = 1_024
+"""Nodes of which that is counted: those that were named last."""
+
 
 class ClosedList(Struct, frozen=True, array_like=True):
     """The closed groups of one scope, each with the domains and hosts that it is for."""
@@ -54,6 +65,7 @@ class Gate:
         self.permits: dict[tuple[Endpoint, Group], bytes] = {}  # of this agent's endpoints: their proofs
         self.closed: dict[Domain, ClosedList] = {}  # by scope
         self.host: Domain | None = None  # of an agent: the reader
+        self._named: dict[Domain, tuple[Instant, int]] = {}  # since when, and for how many records
 
     def learn(self, closed: ClosedList) -> bool:
         """The closed groups of a scope, if that is newer than what we know."""
@@ -96,6 +108,16 @@ class Gate:
             return CLOSED
         return "no authority is installed" if "!" in group.name else ""
 
+    def name(self, now: Instant, node: Domain, refused: Observation, out: list[Effect]) -> None:
+        """Show what of this node was refused, unless it has filled its rows for now."""
+        since, count = self._named.pop(node, (now, 0))
+        if not since <= now < since + NAMED_S:
+            since, count = now, 0
+        self._named[node] = since, count + 1
+        if len(self._named) > NAMED_NODES_MAX:
+            del self._named[next(iter(self._named))]
+        out.append(refused if count < NAMED_MAX else Ignored(type(refused).__name__, NAMED_OFTEN))
+
     def screen(self, now: Instant, group: Group, members: Members) -> Members:
         """Those that may be in the group: the very same tuple if all may, as they nearly always do."""
         if "!" not in group.name and self.allowed_in(group) is None:
@@ -128,5 +150,5 @@ def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[E
     for each in members:
         if each.endpoint not in kept:
             why = gate.why_not(now, group, each.endpoint, proof_of(each)) or CLOSED
-            out.append(AccessRefused(each.endpoint, group, why, sender))
+            gate.name(now, sender, AccessRefused(each.endpoint, group, why, sender), out)
     return replace(message, members=good)

@@ -10,6 +10,13 @@ POINTERS_OF_HOST_MAX: Final = 1_024
 SERVERS_WEIGH: Final = 10
 """How many hosts' share of rows a server below us may have."""
 
+ENTER_AT_ONCE: Final = 256
+"""Members of one open group that a step takes into the directory or out of it: some 5 ms. Raising it: links
+and pings wait for longer behind a crowd."""
+
+GO_ON_S: Final = 0.001
+"""After this the next step goes on with them."""
+
 FOREIGN_OF_HOST_MAX: Final = 64
 """Questions of one host about scopes that it is not in, which are not answered yet."""
 

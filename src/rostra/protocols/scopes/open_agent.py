@@ -9,6 +9,9 @@ the scope moves, each host joins the new one first and leaves the old one a whil
 joined it too. What members are told is the union of both lists, so a move shows nobody as gone (C-171), and
 those of the new part appear with the merge there (C-170). The scope that programs see is always `OPEN`.
 
+A step takes `ENTER_AT_ONCE` members into a scope or out of it; a timer goes on with the next ones. What
+changes meanwhile is told when the last of them is in.
+
 An agent that is cut off takes its cluster for the scope, until it hears of another.
 """
 
@@ -17,6 +20,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from rostra.core.asking import AskingService
 from rostra.core.effects import (
     Answer,
     Asked,
@@ -37,7 +41,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
-from rostra.core.stack import Service, ServiceName
+from rostra.core.stack import ServiceName
 from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused, TooLarge, Unreachable
 from rostra.groups.members import Cause, Member, by_endpoint
 from rostra.names import OPEN, Domain, Endpoint, Group, check_public, inside, parent
@@ -57,7 +61,7 @@ from rostra.protocols.relaxed.requests import (
     denied,
 )
 from rostra.protocols.relaxed.view import GroupView
-from rostra.protocols.scopes.config import POINTERS_OF_HOST_MAX, ScopesConfig
+from rostra.protocols.scopes.config import ENTER_AT_ONCE, GO_ON_S, POINTERS_OF_HOST_MAX, ScopesConfig
 from rostra.protocols.scopes.messages import PointersDropped, PointersKept, PointersRefused, ScopeTold
 from rostra.protocols.scopes.requests import JoinOpen, LeaveOpen
 
@@ -65,9 +69,6 @@ OPEN_AGENT: Final = ServiceName["OpenAgent"]("scopes open agent")
 
 NAMES: Final = "rostra/open/"
 """Of these groups in the directory; those that begin with ``rostra/`` are the system's."""
-
-FIRST_TOKEN: Final = -(1 << 58)
-"""Our own questions to other services have tokens below this, and above those of unique names."""
 
 
 class OpenStay(Struct, frozen=True):
@@ -81,6 +82,7 @@ class OpenGroup(Struct, eq=False):
     name: str
     members: dict[Endpoint, OpenStay] = field(default_factory=dict)
     waiting: list[Asked] = field(default_factory=list)  # joins, until the scope is known
+    entering: list[Endpoint] = field(default_factory=list)  # members that are not in the scope yet
     scope: Domain | None = None
     views: dict[Domain, GroupView] = field(default_factory=dict)  # of the scope, and of those that it was
     told: dict[Endpoint, Member] | None = None  # the list that members were told
@@ -89,32 +91,36 @@ class OpenGroup(Struct, eq=False):
     def group(self) -> Group:
         return Group(self.name, OPEN)
 
+    @property
+    def is_entering(self) -> bool:
+        """A step was too short for all of them, and a timer goes on."""
+        return bool(self.entering or self.waiting) and self.scope is not None
 
-class OpenAgent(Service):
+
+class OpenAgent(AskingService[Endpoint]):
     name = OPEN_AGENT
+    first_token = -(1 << 58)  # above those of unique names
     takes = (
         *(JoinOpen, LeaveOpen, Close, EndpointGone, ScopeTold, PointersRefused),
         *(LinkUp, LinkDown, LinkMoved),
     )
 
     def __init__(self, host: Domain, config: ScopesConfig) -> None:
+        super().__init__()
         self.host = host
         self.config = config
         self.open: dict[str, OpenGroup] = {}
         self.up = False  # the link to the server
         self._server = parent(host)
-        self._token = FIRST_TOKEN
-        self._own: set[int] = set()
+        self._refusal: Denied | None = None  # why the directory did not take the last member
         self._changed: set[str] = set()  # groups of which another list may have to be told
-        self._now: Instant = 0.0
-        self._out: list[Effect] = []
 
     @property
     def _directory(self) -> LocalServer:
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        self._now, self._out = now, []
+        self._begin(now)
         match event:
             case Asked(me, token, JoinOpen() as join):
                 self._try(token, lambda: self._join(me, token, join))
@@ -143,6 +149,10 @@ class OpenAgent(Service):
                 pass
             case TimerFired(("scopes", "linger", str(name), str(scope))):
                 self._let_go(name, Domain(scope))
+            case TimerFired(("scopes", "enter", str(name))) if (
+                name in self.open and self.open[name].is_entering
+            ):
+                self._admit(self.open[name])
             case _:
                 self._out.append(Ignored(type(event).__name__, "nothing waits for it"))
         return self._end()
@@ -150,17 +160,18 @@ class OpenAgent(Service):
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         if not self.open:
             return effects
-        self._now, self._out = now, []
+        self._begin(now)
         self._sift(effects)
         return self._end()
 
     def _end(self) -> list[Effect]:
         for name in sorted(self._changed):
-            if name in self.open:
-                self._tell_changed(self.open[name])
-        self._changed.clear()
-        out, self._out = self._out, []
-        return out
+            known = self.open.get(name)
+            if known is None or not known.is_entering:
+                self._changed.discard(name)
+                if known is not None:
+                    self._tell_changed(known)
+        return self._finish()
 
     def _try(self, token: int, work: Any) -> None:
         try:
@@ -192,16 +203,22 @@ class OpenAgent(Service):
             known = self.open[group.name] = OpenGroup(group.name)
             if self.up:
                 self._send(PointersKept(((group.name, None),)))
+        is_entering = known.is_entering
         known.waiting.append(Asked(me, token, join))
-        if known.scope is not None:
+        if known.scope is not None and not is_entering:
             self._admit(known)
-        elif not self.up:
+        elif known.scope is None and not self.up:
             self._move(known, self._server)
 
     def _admit(self, known: OpenGroup) -> None:
-        """Those who waited for the scope."""
+        """Into the scope: its members, then programs that waited for it."""
         assert known.scope is not None, "admitted to nowhere"
-        waiting, known.waiting = known.waiting, []
+        entering, known.entering = known.entering[:ENTER_AT_ONCE], known.entering[ENTER_AT_ONCE:]
+        for me in entering:
+            if refusal := self._enter(known, me, known.scope, known.members[me].meta):
+                self._put_out(known, me, refusal)
+        room = ENTER_AT_ONCE - len(entering)
+        waiting, known.waiting = known.waiting[:room], known.waiting[room:]
         for asked in waiting:
             join = asked.request
             if refusal := self._enter(known, asked.endpoint, known.scope, join.meta):
@@ -211,7 +228,9 @@ class OpenAgent(Service):
             self._out.append(Answer(asked.token, Done()))
             if join.online and known.told is not None:
                 self._out.append(Tell((asked.endpoint,), self._list(known)))
-        if not known.members and not known.waiting:
+        if known.is_entering:
+            self._out.append(SetTimer(("scopes", "enter", known.name), GO_ON_S))
+        elif known.name in self.open and not known.members:
             self._end_group(known)
 
     def _leave(self, me: Endpoint, token: int, group: Group) -> None:
@@ -225,11 +244,12 @@ class OpenAgent(Service):
     def _forget(self, known: OpenGroup, me: Endpoint, *, gone: bool) -> None:
         was = len(known.members), len(known.waiting)
         known.waiting = [asked for asked in known.waiting if asked.endpoint != me]
+        known.entering = [each for each in known.entering if each != me]
         stay = known.members.pop(me, None)
         if stay is not None:
             for scope, view in known.views.items():
                 if not gone:
-                    self._call(Asked(me, self._own_token(), Leave(_key(known.name, scope))))
+                    self._call(AGENT, Asked(me, self._own_token(), Leave(_key(known.name, scope))))
                 view.remove(Left(_key(known.name, scope), me, self._stamp(), Cause.LEAVE))
             self._changed.add(known.name)
         if (len(known.members), len(known.waiting)) != was and not known.members and not known.waiting:
@@ -264,40 +284,37 @@ class OpenAgent(Service):
             self._out.append(Noted("open scope moved", f"{known.name} {old} {scope}"))
         if scope in known.views:  # back again, before we left it
             self._out.append(CancelTimer(_timer(known.name, scope)))
-        else:
-            for me in sorted(known.members):
-                if refusal := self._enter(known, me, scope, known.members[me].meta):
-                    self._put_out(known, me, refusal)
-        if known.members or known.waiting:
-            self._admit(known)
-        else:
-            self._end_group(known)
+        inside = self._inside(known, scope)
+        known.entering = [me for me in sorted(known.members) if me not in inside]
+        self._admit(known)
 
     def _let_go(self, name: str, scope: Domain) -> None:
         known = self.open.get(name)
         if known is None or scope == known.scope or scope not in known.views:
             self._out.append(Ignored("TimerFired", "nothing waits for it"))
             return
+        inside = sorted(self._inside(known, scope) & known.members.keys())
+        for me in inside[:ENTER_AT_ONCE]:
+            self._call(AGENT, Asked(me, self._own_token(), Leave(_key(name, scope))))
+        if len(inside) > ENTER_AT_ONCE:
+            self._out.append(SetTimer(_timer(name, scope), GO_ON_S))
+            return
         del known.views[scope]
-        for me in sorted(known.members):
-            self._call(Asked(me, self._own_token(), Leave(_key(name, scope))))
         self._changed.add(name)
+
+    def _inside(self, known: OpenGroup, scope: Domain) -> frozenset[Endpoint]:
+        table = self._directory.groups.get(_key(known.name, scope))
+        return frozenset() if table is None else frozenset(table.members)
 
     def _enter(self, known: OpenGroup, me: Endpoint, scope: Domain, meta: bytes) -> Denied | None:
         """Into the directory, under this scope: why not, or nothing."""
-        key, token = _key(known.name, scope), self._own_token()
+        key, self._refusal = _key(known.name, scope), None
         known.views.setdefault(scope, GroupView(key))
-        effects = self.stack.call(self._now, self, AGENT, Asked(me, token, Join(key, True, False, meta)))
-        refusal = None
-        rest = []
-        for effect in effects:
-            if type(effect) is Answer and effect.token == token:
-                self._own.discard(token)
-                refusal = effect.result if isinstance(effect.result, Denied) else None
-            else:
-                rest.append(effect)
-        self._sift(rest)
-        return refusal
+        self._call(AGENT, Asked(me, self._own_token(me), Join(key, True, False, meta)))
+        return self._refusal
+
+    def _answered(self, me: Endpoint, result: object) -> None:
+        self._refusal = result if isinstance(result, Denied) else None
 
     def _refused(self, known: OpenGroup) -> None:
         """Our server has no room for another row of ours."""
@@ -313,17 +330,8 @@ class OpenAgent(Service):
 
     # Lists
 
-    def _sift(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if type(effect) is Answer and effect.token in self._own:
-                self._own.discard(effect.token)
-            elif type(effect) is Tell and not self._noticed(effect):
-                continue
-            else:
-                self._out.append(effect)
-
-    def _noticed(self, tell: Tell) -> bool:
-        """Take in a notice about one of these groups; is it for programs, too?"""
+    def _is_for_us(self, tell: Tell) -> bool:
+        """A notice about one of these groups, and not for programs, too."""
         notice = tell.notice
         if isinstance(notice, Only | Without):
             for known in self.open.values():
@@ -336,11 +344,11 @@ class OpenAgent(Service):
                         if inside(notice.domain, each) == isinstance(notice, Only)
                     }
                 self._changed.add(known.name)
-            return True
+            return False
         if not isinstance(notice, Absolute | Joined | Left) or not notice.group.name.startswith(NAMES):
-            return True
+            return False
         self._learn(notice)
-        return False
+        return True
 
     def _learn(self, notice: Absolute | Joined | Left) -> None:
         known = self.open.get(notice.group.name.removeprefix(NAMES))
@@ -379,16 +387,8 @@ class OpenAgent(Service):
 
     # Inside
 
-    def _call(self, event: Event) -> None:
-        self._sift(self.stack.call(self._now, self, AGENT, event))
-
     def _send(self, message: PointersKept | PointersDropped) -> None:
         self._out.append(Send(self._server, message))
-
-    def _own_token(self) -> int:
-        self._token -= 1
-        self._own.add(self._token)
-        return self._token
 
     def _stamp(self) -> tuple[int, int]:
         return self._directory.incarnation, self._directory.counter

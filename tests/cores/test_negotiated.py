@@ -1,0 +1,183 @@
+"""Stations in negotiated order, frame by frame: receipts, and frames that no honest station sends."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from rostra.core.effects import Effect, Ignored
+from rostra.groups.attributes import Slow
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.groups import AgreedMember, AgreedView
+from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.frames import (
+    ACK,
+    ORDER,
+    SUSPEND,
+    WAIT,
+    AmpStationId,
+    AmpView,
+    AmpViewId,
+    DataFrame,
+    DecisionFrame,
+    FrameControl,
+    FramePart,
+    NewViewFrame,
+    ResponseFrame,
+    SuspensionLevel,
+    ViewChange,
+)
+from rostra.protocols.atomic.messages import AnyStationMessage, RunEntry, StationId, ViewKey, encode_entry
+from rostra.protocols.atomic.negotiated import NegotiatedStation, amp_number
+from rostra.protocols.atomic.requests import OrderedRun
+from rostra.protocols.atomic.state import AgreedNow
+from rostra.protocols.flow.messages import Data, Run
+from rostra.protocols.flow.runs import block_of
+
+GROUP = Group("chess", Domain("eu.fr"))
+A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
+Losing = Callable[[Domain, AnyStationMessage], bool]
+
+
+def member(host: Domain) -> Endpoint:
+    return Endpoint(f"{host}/ann#1")
+
+
+def agreed(number: int, hosts: Sequence[Domain]) -> AgreedNow:
+    members = tuple([AgreedMember(MemberId(member(host), (1, 1)), 1) for host in hosts])
+    stations = tuple([StationId(host, 1) for host in hosts])
+    return AgreedNow(ViewKey(number, 0, ""), AgreedView(number, members=members), stations)
+
+
+class Hosts:
+    """Stations, each with one member that reads."""
+
+    def __init__(self, *hosts: Domain) -> None:
+        self.stations = {each: NegotiatedStation(GROUP, StationId(each, 1), "all", 1400) for each in hosts}
+        self.given: dict[Domain, list[OrderedRun]] = {each: [] for each in hosts}
+        self.loses: Losing = lambda to, message: False
+        self._passing: deque[tuple[Domain, Domain, AnyStationMessage]] = deque()
+        for each in hosts:
+            self.stations[each].gallery.enter(member(each), Slow.THROTTLE)
+        self.agree(agreed(1, hosts), *hosts)
+
+    def agree(self, view: AgreedNow, *hosts: Domain) -> None:
+        for each in reversed(hosts):  # the first of them asks the others at once
+            self.do(each, lambda station, out: station.look(0.0, view, "", out))
+
+    def say(self, host: Domain, body: bytes) -> None:
+        event = OrderSubmitted(member(host), GROUP, 1, block_of([body]))
+        self.do(host, lambda station, out: station.submitted(0.0, event, out))
+
+    def hear(self, host: Domain, source: Domain, message: AnyStationMessage) -> list[Effect]:
+        return self.do(host, lambda station, out: station.heard(0.0, source, message, out))
+
+    def do(self, host: Domain, doing: Callable[[NegotiatedStation, list[Effect]], None]) -> list[Effect]:
+        out: list[Effect] = []
+        doing(self.stations[host], out)
+        self._take(host, out)
+        while self._passing:
+            to, source, message = self._passing.popleft()
+            answers: list[Effect] = []
+            self.stations[to].heard(0.0, source, message, answers)
+            self._take(to, answers)
+        return out
+
+    def _take(self, host: Domain, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case DeliverAll(item=OrderedRun() as run):
+                    self.given[host].append(run)
+                case HubPost(to, _, message):
+                    self._pass_on(host, (to,), message)
+                case StationCast(hosts, _, message):
+                    self._pass_on(host, hosts, message)
+
+    def _pass_on(self, source: Domain, hosts: Sequence[Domain], message: AnyStationMessage) -> None:
+        known = [to for to in hosts if to in self.stations and not self.loses(to, message)]
+        self._passing.extend([(to, source, message) for to in known])
+
+    def control(self, host: Domain, attributes: int = 0, **fields: Any) -> FrameControl:
+        view = self.stations[B].gate.state.view
+        assert view is not None
+        return FrameControl(GROUP, AmpStationId(host, 1), 90, 90, view.id, attributes, **fields)
+
+
+def data(host: Domain, control: FrameControl) -> DataFrame:
+    return DataFrame(control, (encode_entry(RunEntry(0, member(host), Run(1, 1, block_of([b"x"])))),))
+
+
+@pytest.mark.spec("A-003", "A-052")
+def test_a_sender_that_is_excluded_is_given_no_receipt_for_what_was_not_confirmed() -> None:
+    """It has decided, the other host's confirmation is lost, and the group went on without both."""
+    net = Hosts(A, B)
+    net.say(A, b"all have it")
+    assert len(net.given[A]) == len(net.given[B]) == 1
+    net.loses = lambda to, message: to == B and isinstance(message, DecisionFrame)
+    net.say(A, b"B does not know that it is decided")
+    assert len(net.given[A]) == len(net.given[B]) == 1
+
+    merged = agreed(5, (C, A, B))
+    net.agree(merged, A)
+    elsewhere = AmpViewId(amp_number(ViewKey(4, 0, "")), AmpStationId(C, 1))
+    number = amp_number(merged.key)
+    level = SuspensionLevel(number << 16, AmpStationId(C, 1))
+    view = AmpView(
+        AmpViewId(number, AmpStationId(C, 1)), tuple([AmpStationId(each, 1) for each in (C, A, B)])
+    )
+    body = net.stations[A].gate.state.applied
+    assert body is not None
+    control = FrameControl(GROUP, AmpStationId(C, 1), 7, 0, elsewhere, ACK | SUSPEND, level)
+    net.hear(A, C, NewViewFrame(control, ViewChange(elsewhere, view, body=body.body)))
+    assert net.stations[A].excluded
+    assert len(net.given[A]) == 1
+
+
+@pytest.mark.spec("A-016")
+def test_a_host_sends_parts_in_one_stream_only() -> None:
+    """Whatever it makes up is not kept."""
+    net = Hosts(A, B)
+    receiver = net.stations[B]._receiver
+    for number in range(100):
+        for stream in (f"{A}/order#{number + 2}", f"{A}/any{number}#1"):
+            part = Data(Endpoint(stream), Run(1, 1, b"x" * 1000), 1, 0, offset=0, size=100_000)
+            net.hear(B, A, FramePart(part))
+    assert receiver.bytes == 0 and not receiver.lacks
+    own = Data(Endpoint(f"{A}/order#1"), Run(1, 1, b"x" * 1000), 1, 0, offset=0, size=100_000)
+    net.hear(B, A, FramePart(own))
+    assert receiver.bytes > 1000 and receiver.lacks
+    for number in (2, 3):  # with the second, A has no part in any view
+        net.agree(agreed(number, (B,)), B)
+    assert receiver.bytes == 0 and not receiver.lacks
+
+
+@pytest.mark.spec("A-021", "A-028")
+@pytest.mark.parametrize("attributes", [0, ACK, ACK | WAIT, ACK | WAIT | ORDER | SUSPEND])
+def test_a_run_without_an_order_or_that_suspends_is_not_taken(attributes: int) -> None:
+    """One would reach members at no position, the other hold up every later view."""
+    net = Hosts(A, B)
+    level = SuspensionLevel(1 << 62, AmpStationId(A, 1)) if attributes & SUSPEND else None
+    out = net.hear(B, A, data(A, net.control(A, attributes, sl=level)))
+    assert any(isinstance(each, Ignored) for each in out)
+    assert net.given[B] == [] and net.stations[B].gate.state.top is None
+    net.hear(B, A, data(A, net.control(A, ACK | WAIT | ORDER)))
+    assert len(net.stations[B].gate.state.queue) == 1
+
+
+@pytest.mark.spec("A-042")
+def test_what_a_member_sent_before_it_left_is_not_sent_again_for_it_when_it_is_back() -> None:
+    net = Hosts(A, B)
+    station = net.stations[A]
+    station.gallery.enter(Endpoint(f"{A}/ben#1"), Slow.THROTTLE)
+    net.loses = lambda to, message: isinstance(message, ResponseFrame | DataFrame)
+    net.say(A, b"on its way")
+    net.do(A, lambda station, out: station.gone(member(A), "it did not read", out))
+    station.gallery.enter(member(A), Slow.THROTTLE)
+    net.loses = lambda to, message: False
+    net.agree(agreed(2, (A, B)), A, B)
+    assert station.gallery.view is not None and station.gallery.view.number == 2
+    assert net.given == {A: [], B: []}
+    again = station.gallery.members[member(A)]
+    assert (again.handed, again.placed, again.bytes) == (0, 0, 0)
