@@ -96,6 +96,20 @@ def test_a_view_that_is_only_stored_comes_before_the_next() -> None:
 
 
 @pytest.mark.spec("A-099", "A-062")
+def test_a_station_that_missed_the_accept_of_its_first_view_asks_for_it() -> None:
+    net, (a, b) = agreed("ab")
+    d = net.add("d")
+    losing(net, Lost(DecisionFrame, to=d))
+    decide(net, 2, [a, b, d])
+    net.run(2)
+    assert numbers(net, d) == [2]
+    net.give(d, b"on")
+    net.run(1)
+    sound(net)
+    assert net.logs[a].messages() == [b"on"]
+
+
+@pytest.mark.spec("A-099", "A-062")
 def test_a_member_that_missed_an_accept_asks_for_it() -> None:
     net, (a, b, c) = agreed("abc")
     losing(net, Lost(DecisionFrame, to=c))

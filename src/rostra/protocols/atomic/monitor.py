@@ -139,8 +139,8 @@ def on_suspend_timer(turn: GateTurn) -> None:
     s = turn.s
     if s.suspended is None or s.action is not None:
         return
-    if s.view is None:
-        turn.put(suspended=None)
+    if s.view is None and not (turn.config.executes and s.stored is not None):
+        turn.put(suspended=None)  # else the others may have our first view, and its monitor is done with it
     elif turn.config.executes:
         turn.do(FailureReported((s.suspended.sl.station,)))
         executing.ask_view(turn)
