@@ -16,7 +16,15 @@ from rostra.client.authority import (
     make_key,
     revoke,
 )
-from rostra.errors import AuthUnavailable, BadInput, NameTaken, NotAuthorised, NotAvailable, Refused
+from rostra.errors import (
+    AuthUnavailable,
+    BadInput,
+    DeadlineExceeded,
+    NameTaken,
+    NotAuthorised,
+    NotAvailable,
+    Refused,
+)
 from rostra.sim.processes import WORLD_NAME
 from rostra.testing import World, Worlds
 
@@ -217,3 +225,14 @@ async def test_a_member_that_speaks_has_to_leave_when_its_proof_ends(world: Worl
         with pytest.raises(Refused, match="has ended"):
             async for _ in group:
                 pass
+
+
+async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(world: World) -> None:
+    async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
+        for _ in range(2):
+            with pytest.raises(DeadlineExceeded):
+                await ann.join("acme!payroll", credential=SESAME, delivery="fifo", deadline_s=0.01)
+            await asyncio.sleep(10.0)
+            assert await listed(ann, "acme!payroll") == []
+        async with ann.join("acme!payroll", credential=SESAME, delivery="fifo"):
+            assert await listed(ann, "acme!payroll") == [f"{H1}/ann"]
