@@ -520,6 +520,7 @@ class Me(BlockingContext):
         role: RoleName = ...,
         slow: SlowName = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> Conversation: ...
 

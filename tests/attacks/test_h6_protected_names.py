@@ -14,7 +14,13 @@ from rostra.client import connect_admin
 from rostra.core.effects import Asked, Effect, LinkUp, Received, Send, Tell, TimerFired
 from rostra.core.stack import Stack
 from rostra.errors import AuthUnavailable, NoSuchGroup, NotAvailable
-from rostra.groups.attributes import ProofAttributes
+from rostra.groups.attributes import (
+    DelegateAttributes,
+    FifoAttributes,
+    ProofAttributes,
+    ProvenFifoAttributes,
+    Role,
+)
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.access.agent import ACCESS_AGENT
@@ -35,11 +41,12 @@ from rostra.protocols.access.proofs import (
 from rostra.protocols.access.requests import JoinRestricted
 from rostra.protocols.access.sealing import public_half
 from rostra.protocols.access.server import ACCESS_SERVER
+from rostra.protocols.fifo.messages import is_delegate
 from rostra.protocols.led.messages import AttachAsked, ListEntry, LocalMember
 from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.gate import DELEGATES, AccessRefused
 from rostra.protocols.relaxed.messages import (
     EndpointsJoined,
     Interest,
@@ -184,6 +191,31 @@ def test_an_agent_that_adds_members_without_a_proof_adds_them_for_nobody(false: 
     believed = with_proofs(0.0, judge(), h2, attach, out)
     assert believed.entries == (ListEntry(h2, 1, 1, ()),)
     assert out == [AccessRefused(MALLORY, PAYROLL, why, h2)]
+
+
+@pytest.mark.spec("S-012")
+def test_an_agent_cannot_make_a_delegate_of_itself_to_hear_a_restricted_group() -> None:
+    """Delegates of clusters need no proof, and messages are sent to them; only servers have one."""
+    h2, address = Domain("eu.h2"), DelegateAttributes("10.0.0.9:7700")
+    for name in ("eu.h2/adhoc#7", "eu.h2.-delegate/adhoc#7", "eu.h2/x.-delegate/adhoc#7"):
+        server = stack(SERVER, is_agent=False)
+        server.step(0.0, LinkUp(h2, 1))
+        false = Member(Endpoint(name), (1, 1), attributes=address)
+        effects = server.step(0.0, Received(h2, EndpointsJoined(an_id(), PAYROLL, (false,), Cause.JOIN)))
+        assert [each.why for each in refusals(effects)] == [NO_PROOF], name
+    gate = judge()
+    speaks = FifoAttributes(Role.BOTH, 1)
+    for name, attributes, why in (
+        ("us.-delegate/adhoc#7", address, ""),
+        ("us.-delegate/aggregate#7", speaks, NO_PROOF),
+        ("us.-delegate/adhoc#7", speaks, NO_PROOF),
+        ("us.h1/ann#7", address, NO_PROOF),
+        (MALLORY, ProvenFifoAttributes(Role.BOTH, 1, proof=proof()), ""),
+        ("us.h1/ann#7", ProvenFifoAttributes(Role.BOTH, 1, proof=proof()), WRONG_SIGNATURE),
+    ):
+        found = gate.why_not_listed(0.0, PAYROLL, Member(Endpoint(name), (1, 1), attributes=attributes))
+        assert found == why, name
+    assert is_delegate(Endpoint(f"us{DELEGATES}7")), "the same names as those of FIFO multicast"
 
 
 def _opened(agent: Stack, name: str) -> Endpoint:

@@ -16,7 +16,15 @@ from rostra.client.authority import (
     make_key,
     revoke,
 )
-from rostra.errors import AuthUnavailable, BadInput, NameTaken, NotAuthorised
+from rostra.errors import (
+    AuthUnavailable,
+    BadInput,
+    DeadlineExceeded,
+    NameTaken,
+    NotAuthorised,
+    NotAvailable,
+    Refused,
+)
 from rostra.sim.processes import WORLD_NAME
 from rostra.testing import World, Worlds
 
@@ -165,3 +173,66 @@ async def test_a_key_of_another_world_is_refused_before_it_serves(world: World) 
     async with rostra.connect(H1) as me:
         with pytest.raises(BadInput, match="for the world 'other'"):
             Authority(me, make_key("acme", "other"), decide)
+
+
+# With messages
+
+
+@pytest.mark.spec("S-011", "S-012", "S-015")
+@pytest.mark.parametrize("membership", KINDS)
+async def test_members_of_a_restricted_group_speak_to_each_other(world: World, membership: str) -> None:
+    how = {"membership": membership, "delivery": "fifo"}
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        rostra.connect(H2, name="eve") as eve,
+        ann.join("acme!payroll", credential=SESAME, **how) as says,
+        bob.join("acme!payroll", credential=SESAME, **how) as hears,
+    ):
+        await hears.ready()
+        await asyncio.sleep(5.0)
+        for wrong in (b"", b"sesame"):
+            with pytest.raises(NotAuthorised, match="wrong word"):
+                await eve.join("acme!payroll", credential=wrong, **how)
+        with pytest.raises(NotAvailable, match="restricted name"):
+            await eve.join("acme!payroll", role="submit", **how)
+        assert await listed(eve, "acme!payroll") == [f"{H1}/ann", f"{FAR}/bob"]
+        await says.send(b"hello")
+        async for item in hears:
+            if isinstance(item, rostra.Message):
+                assert (item.source, item.body) == (ann.endpoint, b"hello")
+                break
+        assert [each.endpoint for each in says.members] == [ann.endpoint, bob.endpoint]
+
+
+@pytest.mark.spec("S-012")
+@pytest.mark.parametrize("membership", KINDS)
+async def test_a_member_that_speaks_has_to_leave_when_its_proof_ends(world: World, membership: str) -> None:
+    how = {"membership": membership, "delivery": "fifo", "credential": SESAME}
+    async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR) as eve:
+        async with authority(world, ROOT_KEY, lifetime_s=60.0):
+            group = await ann.join("acme!payroll", **how)
+            await group.ready()
+            await asyncio.sleep(200.0)
+            assert await listed(eve, "acme!payroll") == [f"{H1}/ann"]
+            async with eve.join("acme!payroll", **how) as late:  # by the renewed proof
+                await late.ready()
+                await asyncio.sleep(5.0)
+                assert [each.endpoint for each in late.members] == [ann.endpoint, eve.endpoint]
+        await asyncio.sleep(85.0)
+        assert await listed(eve, "acme!payroll") == []
+        with pytest.raises(Refused, match="has ended"):
+            async for _ in group:
+                pass
+
+
+async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(world: World) -> None:
+    async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
+        for _ in range(2):
+            with pytest.raises(DeadlineExceeded):
+                await ann.join("acme!payroll", credential=SESAME, delivery="fifo", deadline_s=0.01)
+            await asyncio.sleep(10.0)
+            assert await listed(ann, "acme!payroll") == []
+        async with ann.join("acme!payroll", credential=SESAME, delivery="fifo"):
+            assert await listed(ann, "acme!payroll") == [f"{H1}/ann"]

@@ -101,5 +101,7 @@ def test_a_member_whose_group_went_on_without_it_is_told_what_became_of_its_mess
     story = why(world, "eu.fr.h1/app", "eu.de.h1")
     ((node, text),) = texts(story, "excluded")
     assert node == "eu.fr.h1"
-    assert text.startswith("put it out of ledger@eu: the group went on without this host; 2 of its messages ")
+    assert text.startswith(
+        "put it out of ledger@eu: this host was given up by the others; 2 of its messages "
+    )
     assert story.verdict == "there"

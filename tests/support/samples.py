@@ -8,6 +8,7 @@ from rostra.groups.attributes import (
     DoubtAttributes,
     FifoAttributes,
     ProofAttributes,
+    ProvenFifoAttributes,
     Role,
     Slow,
 )
@@ -522,6 +523,7 @@ BY_TABLE: dict[str, list[Any]] = {
         *(member.attributes for member in MEMBERS if member.attributes is not None),
         ProofAttributes(b"signed"),
         DoubtAttributes(b"signed"),
+        ProvenFifoAttributes(Role.SEND, 4, proof=b"signed"),
     ],
 }
 """The same names as `rostra.wire.numbers.TABLES`."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import samples
 
-from rostra.groups.attributes import Attributes
+from rostra.groups.attributes import Attributes, FifoAttributes
 from rostra.protocols.access.messages import AccessMessage
 from rostra.protocols.agreed.branch import BranchMessage
 from rostra.protocols.agreed.messages import SetMessage
@@ -46,7 +46,7 @@ FAMILIES: dict[str, tuple[type[Any], ...]] = {
     "item": (ProgramItem,),
     "group item": (GroupItem,),
     "datagram": (DataMessage, HubMessage, AmpFrame, AmpPiece),
-    "attributes": (Attributes,),
+    "attributes": (Attributes, FifoAttributes),
 }
 
 

@@ -10,11 +10,14 @@ program that does not read is sent no more, and after a while its senders wait.
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec.structs import replace
 
 from rostra.client.arenas import Loan
 from rostra.client.session import within
@@ -34,6 +37,7 @@ from rostra.groups.items import Gap, GroupItem, Joined, Left, Message, Messages,
 from rostra.groups.kinds import MembershipKind
 from rostra.groups.members import Because, Cause, Member, Members
 from rostra.names import Endpoint, Group, inside, parent
+from rostra.protocols.access.config import LUCK_BYTES
 from rostra.protocols.fifo import events as told
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.flow.messages import Run
@@ -83,6 +87,7 @@ class Conversation(OneReader):
 
     __slots__ = (
         "_bodies",
+        "_credential",
         "_credit",
         "_first_credit",
         "_flushing",
@@ -109,7 +114,15 @@ class Conversation(OneReader):
     )
 
     def __init__(
-        self, me: "Me", group: Group, *, role: Role, slow: Slow, meta: bytes, led: bool = False
+        self,
+        me: "Me",
+        group: Group,
+        *,
+        role: Role,
+        slow: Slow,
+        meta: bytes,
+        led: bool = False,
+        credential: bytes = b"",
     ) -> None:
         super().__init__()
         self.me = me
@@ -117,6 +130,7 @@ class Conversation(OneReader):
         self.role, self.slow = role, slow
         self.meta = meta
         self.led = led  # with ``membership="led"``: the leader's list has us
+        self._credential = credential
         self._members: dict[Endpoint, Member] = {}
         self._lost: dict[Endpoint, None] = {}  # with a domain; they may come back
         self._parted: asyncio.Future[told.Parted] | None = None
@@ -133,7 +147,10 @@ class Conversation(OneReader):
 
     def asks_in(self) -> Enter:
         membership = MembershipKind.LED if self.led else MembershipKind.RELAXED
-        return Enter(self.group, self.role, self.slow, self.meta, membership)
+        enter = Enter(self.group, self.role, self.slow, self.meta, membership)
+        if "!" not in self.group.name:
+            return enter
+        return replace(enter, credential=self._credential, luck=secrets.token_bytes(LUCK_BYTES))
 
     def _start_over(self) -> None:
         self._credit = self._first_credit = self._submitted = 0

@@ -123,6 +123,7 @@ class Joins:
         role: RoleName = ...,
         slow: SlowName = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Conversation]: ...
 
@@ -289,7 +290,12 @@ class Joins:
 
             async def enter_conversation() -> Conversation:
                 conversation = Conversation(
-                    me, key, role=kind[0], slow=kind[1], meta=meta, led=membership == "led"
+                    *(me, key),
+                    role=kind[0],
+                    slow=kind[1],
+                    meta=meta,
+                    led=membership == "led",
+                    credential=credential,
                 )
                 await within(deadline_s, me._enter(conversation), f"joining {key} was not confirmed")
                 return conversation

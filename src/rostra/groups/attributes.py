@@ -62,6 +62,12 @@ class ProofAttributes(Attributes, frozen=True, tag=64, gc=False):
     proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
 
 
+class ProvenFifoAttributes(FifoAttributes, frozen=True, tag=65, gc=False, kw_only=True):
+    """Both: of a member of a group with FIFO multicast and a restricted name."""
+
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
+
+
 class DoubtAttributes(Attributes, frozen=True, tag=48, gc=False):
     """Of a member on the list of a led group whose agent is out of reach since a moment ago (S-063); and its
     proof, if it has one."""
@@ -69,4 +75,11 @@ class DoubtAttributes(Attributes, frozen=True, tag=48, gc=False):
     proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)] = b""
 
 
-AnyAttributes = FifoAttributes | DelegateAttributes | ProofAttributes | DoubtAttributes
+AnyAttributes = FifoAttributes | DelegateAttributes | ProofAttributes | ProvenFifoAttributes | DoubtAttributes
+
+
+def proven(attributes: AnyAttributes | None, proof: bytes) -> ProofAttributes | ProvenFifoAttributes:
+    """A member's attributes with this proof, which is its newest."""
+    if isinstance(attributes, FifoAttributes):
+        return ProvenFifoAttributes(attributes.role, attributes.next_seq, attributes.slow, proof=proof)
+    return ProofAttributes(proof)

@@ -126,7 +126,7 @@ def check_public(name: str) -> None:
     if "!" in name:
         raise NotAvailable(
             f"{quoted(name)} is a restricted name: its members need a proof of its authority",
-            fix='join it with membership="relaxed" or "led" and delivery="none"; or use a name without \'!\'',
+            fix='join it relaxed or led, with delivery="none" or "fifo"; or use a name without \'!\'',
         )
 
 

@@ -5,7 +5,7 @@
                                  └──▶ each of those that have the key ──┐
          refused · silent for `t_auth_s`: Denied ◀── AuthorityAnswer ◀──┘
                                                       │ a proof that holds
-                          Join or JoinLed, as asked ◀─┘
+                          Join or JoinLed, as asked ◀─┘  Done, if it speaks: it enters (`fifo`) with the proof
     half of its life is over ──▶ ask again
     it has ended, or its authority was revoked ──▶ the member leaves, and is told why (PutOut)
 
@@ -57,7 +57,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.groups.attributes import ProofAttributes
+from rostra.groups.attributes import proven
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, inside, parent
 from rostra.protocols.access.closed import keep_copy, load_copies
 from rostra.protocols.access.config import (
@@ -66,6 +66,7 @@ from rostra.protocols.access.config import (
     CREDENTIAL_BYTES_MAX,
     FALSE_MAX,
     LUCK_BYTES,
+    PERMITTED_MAX,
     SHOWN_MAX,
     TRUSTED_MAX,
 )
@@ -89,8 +90,12 @@ from rostra.protocols.access.proofs import (
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
 from rostra.protocols.access.sealing import drawn, told_of
+<<<<<<< HEAD
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.events import MemberBarred
+=======
+from rostra.protocols.fifo.events import SpeakerCame
+>>>>>>> names
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.gate import AccessRefused
@@ -99,6 +104,7 @@ from rostra.protocols.relaxed.requests import (
     Absolute,
     Close,
     Denied,
+    Done,
     Join,
     Leave,
     Message,
@@ -221,6 +227,11 @@ class AccessAgent(AskingService[Stay]):
             raise Refused(f"{me} is joining {group} already", fix="wait for the answer")
         if len(self.applying) >= ASKED_MAX:
             raise TooLarge(f"{ASKED_MAX} joins of {self.host} wait for authorities", fix="try again later")
+        if len(self.permitted) >= PERMITTED_MAX:
+            for each in sorted([each for each in self.permitted if not self._is_member(each)]):
+                self._forget(each)
+        if len(self.permitted) >= PERMITTED_MAX:
+            raise TooLarge(f"{self.host} keeps {PERMITTED_MAX} proofs", fix="leave some groups")
         if len(join.luck) != LUCK_BYTES:
             raise BadInput(f"luck of {len(join.luck)} bytes", fix=f"draw {LUCK_BYTES} bytes at random")
         self._ask(stay, join, token)
@@ -324,14 +335,26 @@ class AccessAgent(AskingService[Stay]):
         self.permitted[stay] = Permitted(applying.join, until_ms, renew_ms)
         self._out.append(AccessGranted(me, group, until_ms))
         self._out.append(SetTimer(_timer("due", stay), max(0.0, (renew_ms - clock_ms) / 1000)))
+        if applying.token is not None and applying.join.speaks:
+            self._out.append(Answer(applying.token, Done()))
+            return
         if applying.token is not None:
             self._join(stay, applying.join, applying.token)
             return
         table = self._agent.groups.get(group)
         if table is not None and me in table.members:
+<<<<<<< HEAD
             table.renew(me, ProofAttributes(proof))
         if applying.join.led and self._is_member(stay):  # with the new proof in its entry
             self._join(stay, applying.join, self._own_token())
+=======
+            table.renew(me, proven(table.members[me].attributes, proof))
+        if applying.join.led and applying.join.speaks and self._is_member(stay):
+            came = SpeakerCame(me, group, applying.join.meta)
+            self._sift(self.stack.call(self._now, self, LED_AGENT, came))
+        elif applying.join.led and self._is_member(stay):  # with the new proof in its entry
+            self._join(stay, applying.join, self._own_token(None))
+>>>>>>> names
 
     def _join(self, stay: Stay, join: JoinRestricted, token: int) -> None:
         me, group = stay
@@ -446,9 +469,17 @@ class AccessAgent(AskingService[Stay]):
         self._forget(stay)
         if permitted is None or not was_member:
             return
+<<<<<<< HEAD
         token = self._own_token()
         if permitted.join.led:
             self._call(LED_AGENT, Asked(me, token, LeaveLed(group)))
+=======
+        token = self._own_token(None)
+        if permitted.join.speaks:
+            pass  # its machine hears that it is put out, and leaves
+        elif permitted.join.led:
+            self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, LeaveLed(group))))
+>>>>>>> names
         else:
             self._call(AGENT, Asked(me, token, Leave(group)))
             stamp = (self._agent.incarnation, self._agent.counter)

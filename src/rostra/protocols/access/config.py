@@ -18,6 +18,9 @@ CREDENTIAL_BYTES_MAX: Final = 1_024
 SEALED_BYTES_MAX: Final = 2_048
 """A credential and the name of a group, under seal."""
 
+PERMITTED_MAX: Final = 8_192
+"""Proofs that one agent keeps, of members and of endpoints that were let in a moment ago or have left."""
+
 LUCK_BYTES: Final = 32
 """Of a program that wants to join: what its questions are sealed with comes from it."""
 

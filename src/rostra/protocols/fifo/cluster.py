@@ -74,6 +74,7 @@ from rostra.protocols.flow.messages import (
 from rostra.protocols.flow.pace import Frame, Pace
 from rostra.protocols.relaxed import requests as ns
 from rostra.protocols.relaxed.domain import SERVER, DomainServer
+from rostra.protocols.relaxed.gate import DelegateGate
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Routed
 
@@ -241,7 +242,7 @@ class ClusterCore(Service):
 
     def _connect(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """The delegate's host appears: a child like any other, except that its link is a function call."""
-        self.local = LocalServer(self.host, incarnation=epoch)
+        self.local = LocalServer(self.host, incarnation=epoch, gate=DelegateGate())
         self.mouth = NOBODY
         self.aggregates.clear()
         self._numbers.clear()

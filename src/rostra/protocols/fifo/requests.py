@@ -19,6 +19,8 @@ class Enter(Request, frozen=True, tag=16):
     slow: Slow = Slow.THROTTLE
     meta: bytes = b""
     membership: MembershipKind = MembershipKind.RELAXED
+    credential: bytes = b""  # for the authority of a restricted name
+    luck: bytes = b""  # and 32 bytes at random
 
 
 class Exit(Request, frozen=True, tag=17):

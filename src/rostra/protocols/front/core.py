@@ -23,10 +23,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
-from rostra.errors import NotAllowed, NotAvailable, RostraError, Unreachable
+from rostra.errors import AlreadyMember, NotAllowed, NotAvailable, NotMember, RostraError, Unreachable
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import FIFO, LED_FIFO, GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
+from rostra.protocols.access.requests import JoinRestricted
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
@@ -114,6 +115,9 @@ class FrontCore:
         self.full: dict[ProgramSession, int] = {}  # those that do not read: what was unread at the last tick
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
+        self._proving: dict[
+            tuple[Endpoint, Group], tuple[int, bool]
+        ] = {}  # our question, and whether it still wants to enter: see `_prove`
         self._routes: dict[int, _Route] = {}  # by the identity of the tuple of endpoints; see `_route`
         self._watch = ProgramWatch(detect)
         self._pinged: set[int] = set()  # those that owe us a sign of life
@@ -289,6 +293,8 @@ class FrontCore:
     def _release_endpoint(self, session: ProgramSession, endpoint: Endpoint) -> None:
         self.shares.give(session.user, "endpoints")
         self.shares.give(session.user, "memberships", len(session.held.pop(endpoint, ())))
+        for place in [each for each in self._proving if each[0] == endpoint]:
+            self._own_tokens.pop(self._proving.pop(place)[0], None)
 
     # From the stack
 
@@ -430,7 +436,14 @@ class FrontCore:
     # Joining
 
     def enter(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool
+        self,
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        enter: Enter,
+        *,
+        is_new: bool,
+        is_proven: bool = False,
     ) -> None:
         """Let it in if the group is one with delivery, or is empty yet: the choice is the group's. It joins
         while we ask (`admission.py`)."""
@@ -449,6 +462,10 @@ class FrontCore:
         if refusal is not None:
             self.settled(session, endpoint, enter, denied(refusal), is_new=is_new)
             session.answer(token, denied(refusal))
+            return
+
+        if "!" in group.name and enter.role is not Role.SUBMIT and not is_proven:
+            self._prove(session, token, endpoint, enter, is_new=is_new)
             return
 
         is_led = enter.membership is MembershipKind.LED
@@ -484,6 +501,42 @@ class FrontCore:
         admission = Admission(group, endpoint, entering, answer, leave, kind)
         join = JoinAsked(*(endpoint, self._expect(admission.joined), group, luck), *_how(enter), kind)
         self.join_soon(session, join, ask)
+
+    def _prove(
+        self, session: ProgramSession, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool
+    ) -> None:
+        """The authority of a restricted name is asked first; the program enters with its proof."""
+        group, place = enter.group, (endpoint, enter.group)
+        is_led = enter.membership is MembershipKind.LED
+
+        def refuse(refusal: Denied) -> None:
+            self.settled(session, endpoint, enter, refusal, is_new=is_new)
+            session.answer(token, refusal)
+
+        def heard(result: Any) -> None:
+            _, is_wanted = self._proving.pop(place)
+            if type(result) is Denied:
+                refuse(result)
+            elif not is_wanted:
+                refuse(denied(NotMember(f"{endpoint} has left {group} already", fix="join it again")))
+            else:
+                self.enter(session, token, endpoint, enter, is_new=is_new, is_proven=True)
+
+        if place in self._proving:
+            refuse(denied(AlreadyMember(f"{endpoint} is joining {group} already", fix="wait for the answer")))
+            return
+        our_token = self._expect(heard)
+        self._proving[place] = our_token, True
+        join = JoinRestricted(
+            *(group, enter.credential, is_led), meta=enter.meta, luck=enter.luck, speaks=True
+        )
+        self.port.step(Asked(endpoint, our_token, join))
+
+    def exits(self, endpoint: Endpoint, group: Group) -> None:
+        """Before it is in, perhaps."""
+        place = endpoint, group
+        if place in self._proving:
+            self._proving[place] = self._proving[place][0], False
 
     def join_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool

@@ -501,6 +501,7 @@ class ProgramSession:
             front.enter(self, token, endpoint, request, is_new=is_new)
         elif type(request) is Exit:
             self.link.left(request.group)
+            front.exits(endpoint, request.group)
             front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
         elif type(request) is JoinAgreed:
             front.join_agreed(self, token, endpoint, request, is_new=is_new)

@@ -218,7 +218,8 @@ class LedAgent(Service):
                 out.append(Answer(token, Done()))
             case SpeakerCame(me, group, meta):
                 self.sets.setdefault(group, LedSet()).members[me] = LedStay(False, meta, speaks=True)
-                self._tree_step(group, MemberCame(LocalMember(local_name(me), meta)))
+                proof = self.directory.gate.permits.get((me, group), b"")
+                self._tree_step(group, MemberCame(LocalMember(local_name(me), meta, proof)))
             case SpeakerWent(me, group):
                 self._leave(me, group, gone=True)
             case Asked(me) | EndpointGone(me):  # to close it

@@ -132,6 +132,7 @@ class DomainServer(Service):
     ) -> None:
         self.domain = domain
         self.gate = gate or Gate()
+        self.gate.cluster = domain if cluster else None
         self.cluster = cluster
         self.incarnation = incarnation
         self.neighbours = Neighbours(domain, cluster=cluster)

@@ -20,7 +20,12 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored, Instant, Observation
 from rostra.errors import NotAllowed
-from rostra.groups.attributes import DoubtAttributes, ProofAttributes
+from rostra.groups.attributes import (
+    DelegateAttributes,
+    DoubtAttributes,
+    ProofAttributes,
+    ProvenFifoAttributes,
+)
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.names.checks import Natural
@@ -36,6 +41,9 @@ class AccessRefused(Observation, frozen=True):
     why: str
     source: Domain | None = None
 
+
+DELEGATES: Final = ".-delegate/adhoc#"
+"""In the endpoints of delegates alone (`fifo/messages.py`): no name of a host begins with a hyphen."""
 
 CLOSED: Final = "the group is closed"
 
@@ -65,6 +73,7 @@ class Gate:
         self.permits: dict[tuple[Endpoint, Group], bytes] = {}  # of this agent's endpoints: their proofs
         self.closed: dict[Domain, ClosedList] = {}  # by scope
         self.host: Domain | None = None  # of an agent: the reader
+        self.cluster: Domain | None = None  # of the server of one: its domain
         self._named: dict[Domain, tuple[Instant, int]] = {}  # since when, and for how many records
 
     def learn(self, closed: ClosedList) -> bool:
@@ -108,6 +117,21 @@ class Gate:
             return CLOSED
         return "no authority is installed" if "!" in group.name else ""
 
+    def why_not_listed(self, now: Instant, group: Group, member: Member) -> str:
+        """The same of a member's record. A delegate, which is no program, needs no proof: the server of its
+        cluster makes it, and lets no agent tell of one."""
+        endpoint = member.endpoint
+        is_delegate = type(member.attributes) is DelegateAttributes and DELEGATES in endpoint
+        if self.cluster is not None and endpoint.startswith(f"{self.cluster}."):
+            is_delegate = is_delegate and endpoint.startswith(f"{self.cluster}{DELEGATES}")
+        if is_delegate and not self.is_closed_to(group, endpoint):
+            return ""
+        return self.why_not(now, group, endpoint, proof_of(member))
+
+    def has_permit(self, endpoint: Endpoint | None, group: Group) -> bool:
+        """May it be in this group although its name is restricted?"""
+        return endpoint is not None and (endpoint, group) in self.permits
+
     def name(self, now: Instant, node: Domain, refused: Observation, out: list[Effect]) -> None:
         """Show what of this node was refused, unless it has filled its rows for now."""
         since, count = self._named.pop(node, (now, 0))
@@ -124,15 +148,24 @@ class Gate:
             return members
         if self.host is not None and self.is_closed_to(group, self.host):
             return ()
-        good = tuple(
-            [each for each in members if not self.why_not(now, group, each.endpoint, proof_of(each))]
-        )
+        good = tuple([each for each in members if not self.why_not_listed(now, group, each)])
         return members if len(good) == len(members) else good
+
+
+class DelegateGate(Gate):
+    """Of a delegate, which hears of members from its own server, in the same process: that one has asked."""
+
+    def has_permit(self, endpoint: Endpoint | None, group: Group) -> bool:
+        return endpoint is not None and DELEGATES in endpoint
+
+    def screen(self, now: Instant, group: Group, members: Members) -> Members:
+        return members
 
 
 def proof_of(member: Member) -> bytes:
     attributes = member.attributes
-    return attributes.proof if isinstance(attributes, ProofAttributes | DoubtAttributes) else b""
+    with_proof = ProofAttributes | ProvenFifoAttributes | DoubtAttributes
+    return attributes.proof if isinstance(attributes, with_proof) else b""
 
 
 def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:
@@ -149,6 +182,6 @@ def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[E
     kept = {each.endpoint for each in good}
     for each in members:
         if each.endpoint not in kept:
-            why = gate.why_not(now, group, each.endpoint, proof_of(each)) or CLOSED
+            why = gate.why_not_listed(now, group, each) or CLOSED
             gate.name(now, sender, AccessRefused(each.endpoint, group, why, sender), out)
     return replace(message, members=good)

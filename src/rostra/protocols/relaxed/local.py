@@ -69,7 +69,7 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.groups.attributes import ProofAttributes
+from rostra.groups.attributes import proven
 from rostra.groups.members import Because, Cause, Member, Members, Part, Stamp, by_endpoint, unite
 from rostra.names import (
     Domain,
@@ -329,7 +329,7 @@ class LocalServer(Service):
             )
 
         proof = self.gate.permits.get((me, group))
-        attributes = join.attributes if proof is None else ProofAttributes(proof)
+        attributes = join.attributes if proof is None else proven(join.attributes, proof)
         member = Member(me, self._stamp(), join.meta, join.group_kind, attributes)
         before = self.interest(group)
         table = self.groups.setdefault(group, LocalGroup())
@@ -705,7 +705,7 @@ class LocalServer(Service):
     def check_may_join(self, group: Group, me: Endpoint | None = None) -> None:
         """Raise unless an endpoint of this host could join this group as a spontaneous one; `me` may have a
         proof for it."""
-        if me is None or (me, group) not in self.gate.permits:
+        if not self.gate.has_permit(me, group):
             check_public(group.name)
         self.check_may_apply(group)
 
