@@ -90,12 +90,9 @@ from rostra.protocols.access.proofs import (
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
 from rostra.protocols.access.sealing import drawn, told_of
-<<<<<<< HEAD
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.events import MemberBarred
-=======
 from rostra.protocols.fifo.events import SpeakerCame
->>>>>>> names
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.gate import AccessRefused
@@ -343,18 +340,12 @@ class AccessAgent(AskingService[Stay]):
             return
         table = self._agent.groups.get(group)
         if table is not None and me in table.members:
-<<<<<<< HEAD
-            table.renew(me, ProofAttributes(proof))
-        if applying.join.led and self._is_member(stay):  # with the new proof in its entry
-            self._join(stay, applying.join, self._own_token())
-=======
             table.renew(me, proven(table.members[me].attributes, proof))
         if applying.join.led and applying.join.speaks and self._is_member(stay):
             came = SpeakerCame(me, group, applying.join.meta)
-            self._sift(self.stack.call(self._now, self, LED_AGENT, came))
+            self._call(LED_AGENT, came)
         elif applying.join.led and self._is_member(stay):  # with the new proof in its entry
-            self._join(stay, applying.join, self._own_token(None))
->>>>>>> names
+            self._join(stay, applying.join, self._own_token())
 
     def _join(self, stay: Stay, join: JoinRestricted, token: int) -> None:
         me, group = stay
@@ -469,17 +460,11 @@ class AccessAgent(AskingService[Stay]):
         self._forget(stay)
         if permitted is None or not was_member:
             return
-<<<<<<< HEAD
         token = self._own_token()
-        if permitted.join.led:
-            self._call(LED_AGENT, Asked(me, token, LeaveLed(group)))
-=======
-        token = self._own_token(None)
         if permitted.join.speaks:
             pass  # its machine hears that it is put out, and leaves
         elif permitted.join.led:
-            self._sift(self.stack.call(self._now, self, LED_AGENT, Asked(me, token, LeaveLed(group))))
->>>>>>> names
+            self._call(LED_AGENT, Asked(me, token, LeaveLed(group)))
         else:
             self._call(AGENT, Asked(me, token, Leave(group)))
             stamp = (self._agent.incarnation, self._agent.counter)
