@@ -16,7 +16,6 @@ from rostra.protocols.agreed.changes import (
     MemberId,
     PartReopened,
     Pid,
-    ServerLeft,
     SetSplit,
 )
 from rostra.protocols.agreed.groups import AGREED
@@ -221,7 +220,7 @@ def test_of_two_splits_at_once_one_is_made() -> None:
 @pytest.mark.spec("V-009")
 def test_a_parent_that_left_of_its_own_accord_is_the_parent_when_it_is_back() -> None:
     net = formed("abc", parent="c")
-    net.ask("c", ServerLeft(server("c")))
+    net.ask("c", SetSplit(servers("c"), servers("ab"), ("alone", ""), Pid(server("c"), 1 << 50)))
     net.settle()
     net.ask("c", PartReopened("by hand"))
     net.reform()
@@ -234,7 +233,7 @@ def test_leaving_waits_for_the_lease_that_was_given() -> None:
     net = formed("abc")
     net.cores["a"].leases.give(net.now, server("b"), 5.0)
     began = net.now
-    net.ask("a", ServerLeft(server("b")))
+    net.ask("a", SetSplit(servers("b"), servers("ac"), ("alone", ""), Pid(server("a"), 1 << 50)))
     net.flow()
     assert net.view("a") == "abc"
     net.settle()
