@@ -20,7 +20,6 @@ from rostra.protocols.agreed.changes import (
     Pid,
     Priority,
     Proposal,
-    ServerLeft,
     ServersFailed,
     SetSplit,
 )
@@ -295,7 +294,7 @@ def test_a_server_cannot_put_another_change_into_an_election() -> None:
 @pytest.mark.spec("V-009")
 def test_a_parent_that_left_of_its_own_accord_is_the_parent_when_it_is_back() -> None:
     net = formed("abc", parent="c")
-    net.ask("c", ServerLeft(server("c")))
+    net.ask("c", SetSplit(servers("c"), servers("ab"), ("alone", ""), Pid(server("c"), 1 << 50)))
     net.settle()
     net.ask("c", PartReopened("by hand"))
     net.reform()
@@ -308,7 +307,7 @@ def test_leaving_waits_for_the_lease_that_was_given() -> None:
     net = formed("abc")
     net.cores["a"].leases.give(net.now, server("b"), 5.0)
     began = net.now
-    net.ask("a", ServerLeft(server("b")))
+    net.ask("a", SetSplit(servers("b"), servers("ac"), ("alone", ""), Pid(server("a"), 1 << 50)))
     net.flow()
     assert net.view("a") == "abc"
     net.settle()

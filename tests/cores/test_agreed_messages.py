@@ -16,7 +16,6 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetPart,
     SetSplit,
@@ -63,7 +62,6 @@ PROPOSALS = st.builds(
     st.one_of(
         st.just(join("ann")),
         st.builds(ServersFailed, SOME),
-        st.builds(ServerLeft, IDS),
         st.builds(SetSplit, SOME, SOME, st.just(("n", "s")), st.just(Pid(server("a"), 7))),
         st.builds(PartsMerged, st.tuples(PARTS, PARTS)),
     ),

@@ -4,7 +4,7 @@ from itertools import combinations, permutations
 
 import msgspec
 import pytest
-from support.setnet import CHESS, GOES, SET, SetNet, server
+from support.setnet import CHESS, GOES, SET, SetNet, server, servers
 
 from rostra.core.effects import Ignored, LinkDown, Received, Send, TimerFired
 from rostra.groups.kinds import GroupKind, MembershipKind
@@ -17,10 +17,10 @@ from rostra.protocols.agreed.changes import (
     PartReopened,
     PartsMerged,
     Pid,
-    ServerLeft,
     ServersFailed,
     SetMember,
     SetPart,
+    SetSplit,
     SetView,
     merged_view,
 )
@@ -538,7 +538,7 @@ def test_a_part_that_heals_in_time_does_not_give_up() -> None:
 def test_a_server_that_left_stays_out_although_its_links_are_up() -> None:
     net = formed("abc")
     ask(net, enters("a1"), enters("b1"))
-    net.ask("b", ServerLeft(server("b")))
+    net.ask("b", SetSplit(servers("b"), servers("ac"), ("alone", ""), Pid(server("b"), 1 << 50)))
     net.settle()
     assert shown(group(net, "c").view) == (3, "a1"), "with all below it"
     later(net, 60.0)

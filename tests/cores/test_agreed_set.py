@@ -22,8 +22,8 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
+    SetSplit,
     priority_of,
     same_event,
 )
@@ -306,11 +306,12 @@ def test_whoever_stands_still_at_any_moment_the_others_come_to_agree(frozen: str
 # Who goes first
 
 
+SPLIT = SetSplit(servers("ab"), servers("cde"), ("", ""), Pid(server("a"), 9))
+
 SUBJECTS = [
     ServersFailed(servers("a")),
     ServersFailed(servers("bc")),
-    ServerLeft(server("a")),
-    ServerLeft(server("c")),
+    SPLIT,
     leave("ann", 0),
     leave("bob", 2),
     join("ann"),
@@ -326,8 +327,7 @@ def test_the_order_of_changes_is_the_spec_s_tuple() -> None:
     assert order == [
         ServersFailed(servers("a")),
         ServersFailed(servers("bc")),
-        ServerLeft(server("a")),
-        ServerLeft(server("c")),
+        SPLIT,
         leave("ann", 0),
         GroupChange(CHESS, GroupVerb.DELETE, (), "delete"),
         leave("bob", 2),
@@ -378,7 +378,7 @@ def test_age_never_passes_a_failure_nor_a_change_of_the_set() -> None:
     view, pid = founding_view("abc"), Pid(server("c"), 0)
     old = priority_of(join("ann"), view, pid, deferrals=10_000)
     assert priority_of(ServersFailed(servers("a")), view, pid) < old
-    assert priority_of(ServerLeft(server("a")), view, pid) < old
+    assert priority_of(SPLIT, view, pid) < old
     failed = GroupChange(CHESS, GroupVerb.FAIL, join("bob").members, "", 9)
     assert priority_of(failed, view, pid) < old < priority_of(join("ann"), view, pid)
 

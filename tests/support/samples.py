@@ -45,7 +45,6 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetMember,
     SetPart,
@@ -252,7 +251,7 @@ MESSAGES: list[Any] = [
     agreed.Yield(*HEAD, ROUND),
     agreed.Commit(*HEAD, RECORD),
     agreed.CoordinatorFailed(
-        *HEAD, proposed(ServerLeft(DE)), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
+        *HEAD, proposed(ServersFailed((DE,))), ROUND, agreed.AgreementStatus.ACKED, (FR,), RECORD
     ),
     agreed.CoordinatorFailed(
         *(*HEAD, proposed(SetSplit((DE,), (FR,), ("north", "south"), ROUND.pid)), ROUND),

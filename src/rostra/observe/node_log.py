@@ -188,7 +188,7 @@ class NodeLog(Reporter):
         )
 
 
-_PARTING: Final = ("members failed", "servers failed", "server left", "merge")
+_PARTING: Final = ("members failed", "servers failed", "merge")
 
 
 def _grounds(evidence: LinkEvidence) -> dict[str, Any]:

@@ -108,19 +108,14 @@ class SetView(Struct, frozen=True, array_like=True):
 
 
 class Change(Struct, frozen=True, array_like=True, tag_field="change"):
-    """An event that a set agrees on. Its order among others is `Priority`'s."""
+    """An event that a set agrees on. Its order among others is `Priority`'s. Tag 2 stays free: it was for one
+    server that leaves, which is a `SetSplit`."""
 
 
 class ServersFailed(Change, frozen=True, tag=1):
     """These servers are out of reach: all of them that the coordinator knows of, as one batch (V-063)."""
 
     failed: Servers
-
-
-class ServerLeft(Change, frozen=True, tag=2):
-    """A server goes of its own accord, or its administrator's."""
-
-    server: ServerId
 
 
 class SetPart(Struct, frozen=True, array_like=True):
@@ -232,7 +227,6 @@ class GroupPlace(Struct, frozen=True, array_like=True):
 
 AnyChange = (
     ServersFailed
-    | ServerLeft
     | PartsMerged
     | PartGaveUp
     | PartReopened
@@ -263,8 +257,6 @@ def is_kept(change: AnyChange) -> bool:
 
 def still_matters(change: AnyChange, view: SetView) -> bool:
     match change:
-        case ServerLeft(server):
-            return server in view.servers
         case PartGaveUp(number):
             return number == view.number
         case LevelRaised(server, level):
@@ -313,8 +305,6 @@ def priority_of(
         case ServersFailed(failed):
             senior = min([view.rank(each) for each in failed])
             return Priority(0, int(not failed_coordinator), 0, -deferrals, senior, "", rank, pid.count)
-        case ServerLeft(server):
-            return Priority(0, 1, 1, -deferrals, view.rank(server), "", rank, pid.count)
         case SetSplit():
             return Priority(0, 1, 1, -deferrals, 0, "", rank, pid.count)
         case PartsMerged():
@@ -370,8 +360,6 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
     match proposal.change:
         case ServersFailed(failed):
             return SetView(view.number + 1, proposal.pid, view.without(frozenset(failed)))
-        case ServerLeft(server):
-            return SetView(view.number + 1, proposal.pid, view.without(frozenset([server])))
         case PartsMerged(parts):
             return merged_view(parts, proposal.pid)
         case LevelRaised(server, level):

@@ -37,7 +37,6 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetView,
     sides,
@@ -312,8 +311,6 @@ class GroupTable(Struct, frozen=True):
                 stayed = [each for each in before.members if each.id not in failed]
                 has_server = may_begin and any(each.parent for each in stayed)
                 return table._branches_lost(lost, away, pid, may_begin=has_server)
-            case ServerLeft(server):  # and all below it, whichever server asked for that
-                return table._branches_lost(_branches(before, [server]), absent, pid, may_begin=may_begin)
             case PartsMerged():
                 return table._merged(other, pid)
         return table, ()

@@ -43,7 +43,6 @@ from rostra.protocols.agreed.changes import (
     MemberId,
     PartsMerged,
     PlaceStep,
-    ServerLeft,
     ServersFailed,
     SetSplit,
 )
@@ -333,7 +332,7 @@ class MovingServer(AgreedServer):
                     self._gone(core, group, out)
                 elif step is PlaceStep.POINT and change.asked is not None:
                     self._pointed(core, change)
-            case ServersFailed() | ServerLeft() | SetSplit() | PartsMerged():
+            case ServersFailed() | SetSplit() | PartsMerged():
                 self._look.update(core.table.groups, core.table.places)
                 if core.core.set == self._above and not core.is_parent and self._is_root(core):
                     self._send_down(HoldingsAsked(self.domain), out)

@@ -23,7 +23,6 @@ from rostra.protocols.agreed.changes import (
     MemberId,
     PartsMerged,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetSplit,
 )
@@ -149,8 +148,6 @@ def _shown(set: Domain, commit: SetCommitted, group: Group, part: AgreedGroup) -
     record, view = commit.record, part.view
     change = record.proposal.change
     lost = change.failed if isinstance(change, ServersFailed) else ()
-    if isinstance(change, ServerLeft):
-        lost = (change.server,)
     if isinstance(change, SetSplit):
         lost = tuple([each for each in (*change.first, *change.second) if each not in commit.view.servers])
     gone = frozenset((*record.cut, *lost))
@@ -183,8 +180,6 @@ def because_of_change(change: AnyChange) -> str:
             return verb.name.lower()
         case ServersFailed():
             return "servers failed"
-        case ServerLeft():
-            return "server left"
         case SetSplit():
             return "set split"
         case LevelRaised():

@@ -4,7 +4,7 @@ from math import inf
 
 from rostra.core.effects import Instant
 from rostra.names import Domain
-from rostra.protocols.agreed.changes import AnyChange, ServerId, ServerLeft, ServersFailed, SetSplit
+from rostra.protocols.agreed.changes import AnyChange, ServerId, ServersFailed, SetSplit
 
 
 class GivenLeases:
@@ -41,8 +41,6 @@ def removed_by(change: AnyChange, me: ServerId | None = None) -> tuple[ServerId,
     match change:
         case ServersFailed(failed):
             return failed
-        case ServerLeft(server):
-            return () if server == me else (server,)
         case SetSplit(first, second) if me is not None:
             return second if me in first else first
     return ()

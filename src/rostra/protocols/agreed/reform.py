@@ -41,7 +41,6 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetPart,
     SetSplit,
@@ -169,8 +168,6 @@ class Reforming(SetContext):
         match last.proposal.change:
             case SetSplit(first, second):
                 return who in first or who in second
-            case ServerLeft(server):
-                return who == server
         return False
 
     def _is_of_before(self, who: ServerId, message: SetMessage) -> bool:

@@ -27,7 +27,6 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServerLeft,
     ServersFailed,
     SetMember,
     SetPart,
@@ -244,8 +243,6 @@ def concerns_us(proposal: Proposal, state: SetState) -> bool:
     match proposal.change:
         case ServersFailed(failed):
             return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
-        case ServerLeft(server):
-            return server in state.view.servers
         case SetSplit() | LevelRaised():
             return still_matters(proposal.change, state.view)
     return True
