@@ -460,13 +460,12 @@ class AccessAgent(AskingService[Stay]):
         self._forget(stay)
         if permitted is None or not was_member:
             return
-        token = self._own_token()
         if permitted.join.speaks:
             pass  # its machine hears that it is put out, and leaves
         elif permitted.join.led:
-            self._call(LED_AGENT, Asked(me, token, LeaveLed(group)))
+            self._call(LED_AGENT, Asked(me, self._own_token(), LeaveLed(group)))
         else:
-            self._call(AGENT, Asked(me, token, Leave(group)))
+            self._call(AGENT, Asked(me, self._own_token(), Leave(group)))
             stamp = (self._agent.incarnation, self._agent.counter)
             self._out.append(MemberUnlisted(me, group, stamp))
         self._out.append(AccessEnded(me, group, refusal.what))
