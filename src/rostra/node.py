@@ -90,9 +90,10 @@ GO_ON: Final = ("go on",)
 GO_ON_S: Final = 0.001
 """Not 0: a timer that is due already may fire before the present turn has ended."""
 
-WORK_MAX: Final = 2_048
-"""Orders of one step, and members in the lists that it was sent. Ten milliseconds' work, more or less.
-Raising it: links and pings wait for longer behind a crowd."""
+WORK_MAX: Final = 16_384
+"""Orders of one step, and members in the lists that it was sent: some tens of milliseconds' work. Raising it:
+links and pings wait for longer behind a crowd. Lowering it: joins that were sent together are handled one by
+one, and so are their notices (a list of 5,000 members is 5,000): with 2,048 a crowd of 5,000 did not end."""
 
 REST_MAX: Final = 8_192
 """Messages that may wait so. Beyond that steps are longer: what a peer sends faster is not kept for it."""
