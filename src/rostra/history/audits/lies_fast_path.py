@@ -28,7 +28,7 @@ Numbers = NDArray[np.int64]
 
 
 class Known(NamedTuple):
-    """What every task is told beside its rows. Times are microseconds since 1970; lists are sorted."""
+    """What every task gets beside its rows. Times are microseconds since 1970; lists are sorted."""
 
     lookers: dict[tuple[str, str], list[tuple[str, int, int]]]  # who looked at a group of a world, and when
     newest: dict[str, int]  # the end of a world's journals

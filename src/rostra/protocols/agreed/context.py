@@ -158,7 +158,7 @@ class SetContext:
         self._adopt()
 
     def _adopt(self) -> None:
-        """Changes that nobody looks after any more but us."""
+        """Changes that no other server looks after any more."""
         state = self.state
         reachable = frozenset(self.state.view.servers) - state.isolated
         lost = [each for each in state.remembered if each.keeper not in reachable]

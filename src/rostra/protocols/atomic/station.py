@@ -133,7 +133,7 @@ class Gallery:
         for each in self._apart:
             self._wait(each, item, len(run.block))
         member = self.members.get(sender)
-        if member is not None and member.knows:  # else it was said by an earlier membership
+        if member is not None and member.knows:  # else an earlier membership sent it
             member.placed = run.end - 1
             member.bytes -= len(run.block)
             if member.is_paused:

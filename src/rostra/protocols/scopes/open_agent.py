@@ -9,8 +9,8 @@ the scope moves, each host joins the new one first and leaves the old one a whil
 joined it too. What members are told is the union of both lists, so a move shows nobody as gone (C-171), and
 those of the new part appear with the merge there (C-170). The scope that programs see is always `OPEN`.
 
-A step takes `ENTER_AT_ONCE` members into a scope or out of it; a timer goes on with the next ones. What
-changes meanwhile is told when the last of them is in.
+A step takes `ENTER_AT_ONCE` members into a scope or out of it; a timer goes on with the next ones. Members
+are notified of the changes when the last of them is in.
 
 An agent that is cut off takes its cluster for the scope, until it hears of another.
 """

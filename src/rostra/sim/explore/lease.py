@@ -255,10 +255,10 @@ class LeaseModel:
 
     def _agreed(self) -> list[SetState]:
         """The scope's own server was there when the group began, and has gone since."""
-        everybody = (*self.ids, ServerId(SET, 1))
-        members = [SetMember(id, 0, place, id.server == SET) for place, id in enumerate(everybody)]
-        view = SetView(1, Pid(everybody[-1], 0), tuple(members))
-        cores = {id.server: SetCore(SET, founded(id, view), CONFIG) for id in everybody}
+        servers_of_set = (*self.ids, ServerId(SET, 1))
+        members = [SetMember(id, 0, place, id.server == SET) for place, id in enumerate(servers_of_set)]
+        view = SetView(1, Pid(servers_of_set[-1], 0), tuple(members))
+        cores = {id.server: SetCore(SET, founded(id, view), CONFIG) for id in servers_of_set}
         due: list[tuple[Domain, Event]] = [
             (one, LinkUp(other, 1)) for one in cores for other in cores if one != other
         ]
