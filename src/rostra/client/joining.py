@@ -230,19 +230,25 @@ class Joins:
                     fix="leave these two out: who is in an agreed group is told its views",
                 )
             check_survive(survive)
-            if delivery == "atomic":
-                return self._join_ordered(
-                    JoinOrdered(
-                        *(key, MembershipKind(membership), order, stable),
-                        *("" if survive == "any" else survive, create),
-                        encode_member(meta, properties_of(attributes or {})),
-                        choices.one_of(Slow, "slow", slow),
-                    ),
-                    deadline_s,
-                    give,
-                    take,
-                    reconcile,
+        if delivery == "atomic":
+            if not online or permanent or credential:
+                raise BadInput(
+                    'delivery="atomic" with online=False, permanent=True or credential=',
+                    fix="leave these out: who is in such a group is told its views",
                 )
+            return self._join_ordered(
+                JoinOrdered(
+                    *(key, MembershipKind(membership), order, stable),
+                    *("" if survive == "any" else survive, create),
+                    encode_member(meta, properties_of(attributes or {})),
+                    choices.one_of(Slow, "slow", slow),
+                ),
+                deadline_s,
+                give,
+                take,
+                reconcile,
+            )
+        if membership == "agreed":
             join = JoinAgreed(
                 key,
                 DeliveryKind(delivery),

@@ -61,7 +61,7 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         One transfer at a time over all groups of a station, as in the paper.
     `resend`
         Runs that a suspension or a new view rejected are sent again by the gate. False: by its user, which
-        knows whether they are still wanted.
+        knows whether they are still wanted, and whose members do not read.
     `weigh`
         How many messages are in the items of a run: so many positions it takes.
     `beacon_s`
@@ -120,6 +120,11 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         """Are views agreed elsewhere? Then no station is given up here: it is asked until membership says
         something else, and ever more slowly."""
         return self.decides == "agreed"
+
+    @property
+    def reports_access(self) -> bool:
+        """Is it for the gate's user to say what becomes of one that is inaccessible for too long?"""
+        return self.executes or not self.resend
 
     def patience_s(self, tries: int) -> float:
         """How long a round waits that comes after so many others."""

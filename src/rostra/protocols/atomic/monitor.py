@@ -375,8 +375,10 @@ def on_monitor_timer(turn: GateTurn) -> None:
         failed = tuple(sorted({*action.failed, *silent}))
         turn.put(action=replace(action, failed=failed, flushing=()))
         propose_recovery(turn)
+    elif base_view(turn) is None and turn.s.exists:
+        withdraw(turn)  # a directory knows better
     elif base_view(turn) is None:
-        _found(turn)
+        found(turn)
     else:
         _investigate(turn, silent)
 
@@ -602,10 +604,7 @@ def conclude(turn: GateTurn) -> None:
     turn.cast(DecisionFrame(control, accept=True, change=action.change))
 
 
-def _found(turn: GateTurn) -> None:
-    """Nobody answered: we are the first member (A-080), unless a directory knows better."""
-    if turn.s.exists:
-        withdraw(turn)
-        return
+def found(turn: GateTurn) -> None:
+    """Nobody answered, or there is nobody to ask: we are the first member (A-080)."""
     view = AmpView(AmpViewId(1, turn.s.me), (turn.s.me,))
     installing.install(turn, ViewChange(None, view))
