@@ -34,6 +34,7 @@ from rostra.sim.claim_storm import ClaimStorm, DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
+from rostra.sim.monitored_storm import MonitoredStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
 from rostra.sim.order_storm import OrderStorm
@@ -97,11 +98,12 @@ ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
 STRONG: Final = "strong"
+MONITORED: Final = "monitored"
 """Nor this: all kinds of groups in one world."""
 
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG, MONITORED),
 )
 """What a storm can blow through."""
 
@@ -147,7 +149,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds[STRONG] = StrongStorm
+    kinds |= {STRONG: StrongStorm, MONITORED: MonitoredStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

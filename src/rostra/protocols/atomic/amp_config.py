@@ -45,6 +45,9 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     `wait_decision_s`, `suspend_s`, `flush_s`
         How long a receiver waits for a decision, for the next frame of a monitor, and an emitter for those
         that answered `FLUSHING`. At least what the inequalities say.
+    `again_s`
+        A station that wants to come in, and found another monitor at work, tries again after that, or up to
+        twice that. 0: after `suspend_s`.
     `stagger_s`
         By so much later for each rank does a standby take over from a monitor that is silent.
     `policy`
@@ -78,6 +81,7 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     suspend_s: float = 0.25
     flush_s: float = 0.5
     stagger_s: float = 0.025
+    again_s: float = 0.0
     policy: PartitionPolicy = "majority"
     decides: Decides = "own"
     queue_max: int = 64

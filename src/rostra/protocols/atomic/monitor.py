@@ -127,7 +127,7 @@ def withdraw(turn: GateTurn) -> None:
     turn.put(action=None)
     if action is not None and action.kind == "open":
         # By a different time for every station, so that two openers do not meet again.
-        turn.timer(turn.config.suspend_s * (1 + _spread(turn.s.me)), "open")
+        turn.timer((turn.config.again_s or turn.config.suspend_s) * (1 + _spread(turn.s.me)), "open")
 
 
 def _spread(me: AmpStationId) -> float:
@@ -411,7 +411,7 @@ def give_up(turn: GateTurn) -> None:
     turn.cancel("monitor")
     turn.put(action=None)
     if turn.s.view is None:
-        turn.timer(turn.config.suspend_s * (1 + _spread(turn.s.me)), "open")
+        turn.timer((turn.config.again_s or turn.config.suspend_s) * (1 + _spread(turn.s.me)), "open")
     else:
         _restart_timer(turn)
 

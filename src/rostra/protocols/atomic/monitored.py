@@ -55,12 +55,20 @@ NEAR: Final = AmpConfig(
     wait_decision_s=1.55,
     suspend_s=1.6,
     flush_s=3.2,
+    again_s=0.1,
     beacon_s=5.0,
 )
 """A host is given up after 1.5 s without an answer, as its cluster's server would."""
 
 WIDE: Final = replace(
-    NEAR, omissions=7, response_s=0.5, wait_decision_s=4.1, suspend_s=4.2, flush_s=8.5, stagger_s=0.1
+    NEAR,
+    omissions=7,
+    response_s=0.5,
+    wait_decision_s=4.1,
+    suspend_s=4.2,
+    flush_s=8.5,
+    stagger_s=0.1,
+    again_s=0.5,
 )
 
 
