@@ -44,6 +44,7 @@ from rostra.protocols.atomic.roster import (
 )
 from rostra.protocols.atomic.station import LEFT
 
+NOT_TOLD: Final = "the hosts that let it in were lost before it knew their members"
 MINORITY: Final = "no majority of the hosts of the last view answers"
 
 NEAR: Final = AmpConfig(
@@ -255,6 +256,8 @@ class MonitoredStation(NegotiatedStation):
         if self._lacks is None:
             self._lacks = members[: members.index(self.me)]
         self._lacks = tuple([each for each in self._lacks if each in members])
+        if not (self._lacks or self.roster.line or change.view.id.number == 1):
+            self.excluded = NOT_TOLD  # a majority of newcomers goes on with nothing: what was said is not here
         self._again = self._again or (self._is_told and bool(set(change.joined) - {self.me}))
         left = [each.endpoint for station in change.left for each in self.roster.of(station)]
         self.roster = self.roster.without((*change.left, *change.failed))
