@@ -82,7 +82,7 @@ class Joins:
         *,
         membership: choices.Membership = ...,
         delivery: Literal["atomic"],
-        order: OrderName = ...,
+        order: OrderName | None = ...,
         stable: StableName = ...,
         give: Give | None = ...,
         take: Take | None = ...,
@@ -146,7 +146,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
-        order: OrderName = ...,
+        order: OrderName | None = ...,
         stable: StableName = ...,
         give: Give | None = ...,
         take: Take | None = ...,
@@ -172,7 +172,7 @@ class Joins:
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
-        order: OrderName = "hub",
+        order: OrderName | None = None,
         stable: StableName = "all",
         give: Give | None = None,
         take: Take | None = None,
@@ -195,9 +195,10 @@ class Joins:
         that exists, as it is. `attributes` are texts by name, seen by all members, which can be changed.
         With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
 
-        With ``delivery="atomic"``, which has agreed membership: all messages have one order, and views their
-        places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
-        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel". `give` makes the state
+        With ``delivery="atomic"``: all messages have one order, and views their places in it. With relaxed or
+        led membership the majority of the last view's hosts goes on. `stable` says when a message is
+        delivered, and `send` returns: "sent", "majority" or "all", when so many hosts of the view have it.
+        `slow` is "throttle" or "expel". `give` makes the state
         of the group, as bytes or in pieces, for a member that joined with `take`, which is called with it
         before anything else is handed out. `reconcile` is for ``survive="any"``, when two sides meet again,
         each with its own order: see `docs/api.md`.
@@ -238,7 +239,7 @@ class Joins:
                 )
             return self._join_ordered(
                 JoinOrdered(
-                    *(key, MembershipKind(membership), order, stable),
+                    *(key, MembershipKind(membership), order or "", stable),
                     *("" if survive == "any" else survive, create),
                     encode_member(meta, properties_of(attributes or {})),
                     choices.one_of(Slow, "slow", slow),
@@ -340,7 +341,7 @@ class Joins:
         if (refusal := why_not_ordered(kind)) is not None:
             raise refusal
 
-        if reconcile is not None and (give is None or take is None or join.survive):
+        if reconcile is not None and (give is None or take is None or join.survive or kind.is_monitored):
             raise BadInput(
                 'reconcile= without give= and take=, or with another rule than survive="any"',
                 fix="add give= and take=; where one side goes on at most, there is nothing to reconcile",

@@ -190,7 +190,7 @@ class MonitoredStation(NegotiatedStation):
 
     @property
     def _must_announce(self) -> bool:
-        if self.gate.state.standing != "open" or self._lacks is None or self._lacks:
+        if self.gate.state.standing != "open" or self._lacks is None or self._lacks or self.excluded:
             return False
         first = not self._is_told and bool(self.wants)
         return first or (self._is_told and (self._again or self._changed))
@@ -257,7 +257,9 @@ class MonitoredStation(NegotiatedStation):
             self._lacks = members[: members.index(self.me)]
         self._lacks = tuple([each for each in self._lacks if each in members])
         if not (self._lacks or self.roster.line or change.view.id.number == 1):
-            self.excluded = NOT_TOLD  # a majority of newcomers goes on with nothing: what was said is not here
+            self.excluded = (
+                NOT_TOLD  # a majority of newcomers goes on with nothing: what was said is not here
+            )
         self._again = self._again or (self._is_told and bool(set(change.joined) - {self.me}))
         left = [each.endpoint for station in change.left for each in self.roster.of(station)]
         self.roster = self.roster.without((*change.left, *change.failed))
