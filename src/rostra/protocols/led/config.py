@@ -66,9 +66,6 @@ SEQUENCES_MAX: Final = 4_096
 SEQUENCE_BYTES_MAX: Final = 64 << 10
 """One message of a sequence."""
 
-SPREAD_MAX: Final = 256
-"""Hosts of one frame that goes to several. A vehicle to more of them sends several frames."""
-
 SPREAD_BYTES_MAX: Final = SEQUENCE_BYTES_MAX + 2_048
 """With the names of the set and the source."""
 

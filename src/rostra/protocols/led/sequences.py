@@ -11,10 +11,10 @@ endpoint that leaves the set is a destination until it closes (S-086). When the 
 is broken, and the sequence ends with those that had its last message (S-087).
 
 A **vehicle** carries frames from one source to a set of hosts, best effort: frames may be lost, repeated and
-overtaken, and receivers see their numbers (S-082). This one is made of frames that servers split where the
-ways to the hosts part, so that each link has one of them, and of circuits, which say when a host is out of
-reach. Which vehicle serves a sequence is a policy (S-083): one for
-each sequence, one for each set, or one for all; receivers drop what is not for them.
+overtaken, and receivers see their numbers (S-082). This one is made of frames that servers split
+(`channel/relay.py`), and of circuits, which say when a host is out of reach. Which vehicle serves a sequence
+is a policy (S-083): one for each sequence, one for each set, or one for all; receivers drop what is not for
+them.
 
 A **closed** member is told only what sources on the leader's list say (S-089): its agent asks for the list
 when a sequence begins.
@@ -35,6 +35,7 @@ from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, T
 from rostra.core.room import SharedRoom
 from rostra.errors import NoSuchGroup, NotMember, TooLarge, Unreachable, VehicleBroken
 from rostra.names import Domain, Endpoint, Group, host_of, parent
+from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.led.config import (
     CHECKED_BYTES_MAX,
     CHECKED_LETTERS_MAX,
@@ -42,7 +43,6 @@ from rostra.protocols.led.config import (
     CHECKED_OF_HOST_MAX,
     SEQUENCE_BYTES_MAX,
     SEQUENCES_MAX,
-    SPREAD_MAX,
 )
 from rostra.protocols.led.messages import (
     SequenceData,
