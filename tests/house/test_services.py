@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rostra.core.stack import Service
+from rostra.protocols.channel.relay import FrameRelay
 from rostra.stacks import SERVICES
 from rostra.wire.numbers import BLOCKS, MESSAGES, REQUESTS
 
