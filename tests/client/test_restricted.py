@@ -227,12 +227,18 @@ async def test_a_member_that_speaks_has_to_leave_when_its_proof_ends(world: Worl
                 pass
 
 
-async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(world: World) -> None:
+@pytest.mark.spec("S-012")
+@pytest.mark.parametrize("delivery", ["none", "fifo"])
+@pytest.mark.parametrize("membership", KINDS)
+async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(
+    world: World, membership: str, delivery: str
+) -> None:
+    how = {"membership": membership, "delivery": delivery, "credential": SESAME}
     async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
         for _ in range(2):
             with pytest.raises(DeadlineExceeded):
-                await ann.join("acme!payroll", credential=SESAME, delivery="fifo", deadline_s=0.01)
+                await ann.join("acme!payroll", deadline_s=0.01, **how)
             await asyncio.sleep(10.0)
             assert await listed(ann, "acme!payroll") == []
-        async with ann.join("acme!payroll", credential=SESAME, delivery="fifo"):
+        async with ann.join("acme!payroll", **how):
             assert await listed(ann, "acme!payroll") == [f"{H1}/ann"]

@@ -141,7 +141,10 @@ class Permitted(Struct, frozen=True):
 class AccessAgent(AskingService[Stay]):
     name = ACCESS_AGENT
     first_token = -(1 << 60)  # above those of led membership
-    takes = (JoinRestricted, Revoke, RevocationsTold, ClosedTold, Close, EndpointGone, LinkUp, LinkMoved)
+    takes = (
+        *(JoinRestricted, Leave, LeaveLed, Revoke, RevocationsTold, ClosedTold),
+        *(Close, EndpointGone, LinkUp, LinkMoved),
+    )
 
     def __init__(self, host: Domain, judge: Judge, t_auth_s: float, records: Records) -> None:
         super().__init__()
@@ -181,6 +184,8 @@ class AccessAgent(AskingService[Stay]):
                 elif self.judge.learn(closed):
                     self._closed()
                     out += keep_copy(self._records, closed)
+            case Asked(me, _, Leave(group) | LeaveLed(group)):
+                self._take_back((me, group))
             case EndpointGone(me) | Asked(me):  # to close it
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)
@@ -383,6 +388,15 @@ class AccessAgent(AskingService[Stay]):
                 fix=f"see that a program is in {AUTHORITIES}{authority} and answers",
             )
             self._out.append(Answer(applying.token, denied(refusal)))
+
+    def _take_back(self, stay: Stay) -> None:
+        """Its program left before it was in: an answer that comes now lets it in no more."""
+        applying = self.applying.get(stay)
+        if applying is not None and applying.token is not None:
+            self._settled(stay)
+            me, group = stay
+            left = Refused(f"{me} left {group} before it was in", fix="join it again")
+            self._out.append(Answer(applying.token, denied(left)))
 
     def _timed_out(self, stay: Stay) -> None:
         applying = self.applying.get(stay)
