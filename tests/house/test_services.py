@@ -135,7 +135,8 @@ LENT = {
     "agreed agent": {"Close"},  # an endpoint that is closed leaves, and did not crash
     "agreed server": {"SyncDone"},  # then the child has said all that it holds
     "led agent": {"Close", "Resolve"},  # it remembers the name that is asked for without a scope
-    "access agent": {"Close"},  # what it may join ends with it
+    # What it may join ends with it; and a leave takes back a join about which an authority is asked.
+    "access agent": {"Close", "Leave", "LeaveLed"},
     "access names": {"Claim"},  # the first claim of a name that nobody was assigned is shown
     "scopes open agent": {"Close"},  # an endpoint that is closed leaves
     "scopes foreign agent": {"Resolve"},  # of a scope that the host is not in

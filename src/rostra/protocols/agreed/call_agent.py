@@ -39,12 +39,12 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.names import Domain, Endpoint, parent
+from rostra.names import Domain, Endpoint, check_not_transient, parent
 from rostra.protocols.agreed.branch import HostQuestion
 from rostra.protocols.agreed.calls import GroupAnswer, GroupAsked, GroupCall, GroupPresented, OrderCall
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX
 from rostra.protocols.agreed.orders import CreateGroup
-from rostra.protocols.agreed.refusals import groups_named, no_such
+from rostra.protocols.agreed.refusals import groups_named, no_such, why_not_restricted
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import denied
 
@@ -125,7 +125,10 @@ class CallAgent(Service):
         for each in groups_named(group, request.call):
             if not makes and self._agent.gate.is_closed_to(each, self.host):
                 raise no_such(each)
-            self._agent.check_may_join(each)
+            check_not_transient(each.name)
+            self._agent.check_may_apply(each)
+        if why := why_not_restricted(group, request.call):
+            raise NotAllowed(why, fix="choose another name")
         if group.scope == self.host:
             raise NotAllowed(
                 f'{group} is a group of one host, and those have no membership="agreed"',

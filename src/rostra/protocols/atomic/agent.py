@@ -37,7 +37,7 @@ from rostra.protocols.atomic.requests import GIVEN_UP
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.channel.messages import SPREAD_MAX
-from rostra.protocols.fifo.events import Cast, Paused, Resumed, StreamsLost, Transmit
+from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
 
@@ -121,10 +121,15 @@ class OrderAgent(Service):
     def _look(self, now: Instant, group: Group, out: list[Effect]) -> None:
         known = self._agreed.groups.get(group)
         station = self.stations.get(group)
+        why = {
+            each.endpoint: each.item.reason
+            for each in out
+            if isinstance(each, Deliver) and isinstance(each.item, Excluded) and each.group == group
+        }
         if known is None or not known.kind.is_ordered:
             if station is not None:
                 for me in sorted(station.gallery.members):
-                    station.gone(me, LEFT, out)
+                    station.gone(me, why.get(me, LEFT), out)
                 self._close(station, out)
             return
         if station is None:
@@ -133,7 +138,7 @@ class OrderAgent(Service):
         inside = _inside(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
-                station.gone(me, LEFT, out)
+                station.gone(me, why.get(me, LEFT), out)
             elif me not in inside or (member.knows and inside[me] != member.came):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:

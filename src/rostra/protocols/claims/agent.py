@@ -12,7 +12,7 @@ link went down, may have been recorded.
 Groups of relaxed membership with no delivery or ``fifo`` claim nothing. Where such a member meets a strong
 one, in whichever order they joined, the weaker is removed: its agent receives a notice of the strong member,
 asks the server of the scope for the kind (by releasing a claim that it does not hold), and trusts only that
-answer. Any program that may join may claim; the `access` service will restrict it.
+answer. Any program that may join may claim; of a restricted name, with its proof.
 
 For a group whose scope is this host, this agent is the server of the scope.
 """
@@ -57,7 +57,7 @@ from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
 from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
@@ -209,7 +209,16 @@ class ClaimAgent(Service):
     def _send_claim(self, group: Group, out: list[Effect]) -> None:
         asked, id = self.asked[group], self._new_id()
         asked.ids, asked.times = _with(asked.ids, id), asked.times + 1
-        out.append(Send(self._server, Claim(id, self.host, group, asked.group_kind)))
+        claim = Claim(id, self.host, group, asked.group_kind)
+        if "!" in group.name and (proven := self._proven(group, asked)) is not None:
+            claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven)
+        out.append(Send(self._server, claim))
+
+    def _proven(self, group: Group, asked: AskedClaim) -> tuple[Endpoint, bytes] | None:
+        """A member that may be in this restricted group, with its newest proof."""
+        waiting, permits = [each.endpoint for each in asked.waiting], self._agent.gate.permits
+        those = [*waiting, *self._members_of(group, strong=True)]
+        return next(((me, permits[me, group]) for me in those if (me, group) in permits), None)
 
     def _send_release(self, group: Group, out: list[Effect]) -> None:
         id = self._new_id()

@@ -104,7 +104,7 @@ from rostra.protocols.led.messages import (
     encode_letter,
 )
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
-from rostra.protocols.led.proven import refuse_closed, with_proofs
+from rostra.protocols.led.proven import is_refused, with_permit, with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
@@ -657,7 +657,7 @@ class LedAgent(Service):
         if to == self.host:
             self._letters.append((to, letter))
         else:
-            self._post_packet(to, letter)
+            self._post_packet(to, with_permit(self.directory.gate, letter))
 
     def _post_packet(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
@@ -697,8 +697,8 @@ class LedAgent(Service):
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
             self.out.append(Ignored(type(letter).__name__, "out of scope"))
             return
-        if not from_registrar and self.directory.gate.is_closed_to(group, sender):
-            refuse_closed(letter, lambda answer: self.post(sender, answer), self.out)
+        gate = self.directory.gate
+        if not from_registrar and is_refused(self._now, gate, sender, letter, self.post, self.out):
             return
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():
