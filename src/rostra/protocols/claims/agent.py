@@ -57,8 +57,8 @@ from rostra.errors import (
 from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX, CLAIMS_OF_HOST_MAX
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
