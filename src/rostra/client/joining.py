@@ -54,6 +54,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> Entering[AgreedMembership]: ...
@@ -71,6 +72,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> Entering[AgreedConversation]: ...
 
@@ -91,6 +93,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Ordered]: ...
@@ -232,9 +235,9 @@ class Joins:
                 )
             check_survive(survive)
         if delivery == "atomic":
-            if not online or permanent or credential:
+            if not online or permanent:
                 raise BadInput(
-                    'delivery="atomic" with online=False, permanent=True or credential=',
+                    'delivery="atomic" with online=False or permanent=True',
                     fix="leave these out: who is in such a group is told its views",
                 )
             return self._join_ordered(
@@ -243,6 +246,7 @@ class Joins:
                     *("" if survive == "any" else survive, create),
                     encode_member(meta, properties_of(attributes or {})),
                     choices.one_of(Slow, "slow", slow),
+                    credential,
                 ),
                 deadline_s,
                 give,
@@ -258,6 +262,7 @@ class Joins:
                 encode_member(meta, properties_of(attributes or {})),
                 choices.one_of(Role, "role", role),
                 choices.one_of(Slow, "slow", slow),
+                credential,
             )
             if delivery == "fifo":
 

@@ -32,10 +32,9 @@ from rostra.errors import (
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint, Group, host_of, inside, parent, scope_to_use
-from rostra.protocols.agreed.groups import META_BYTES_MAX
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted
 from rostra.protocols.agreed.refusals import no_such
-from rostra.protocols.agreed.sheets import member_sheet
+from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet
 from rostra.protocols.atomic.events import OrderJoinAsked
 from rostra.protocols.atomic.messages import StationId
 from rostra.protocols.atomic.monitored import MonitoredStation

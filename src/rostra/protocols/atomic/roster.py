@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, host_of
 from rostra.names.checks import Natural, check_of
-from rostra.protocols.agreed.groups import META_BYTES_MAX
+from rostra.protocols.agreed.sheets import META_BYTES_MAX
 from rostra.protocols.atomic.frames import AmpStationId
 from rostra.protocols.atomic.messages import (
     MEMBERS_MAX,
