@@ -114,7 +114,7 @@ class Roster(Struct, frozen=True):
         return ShownView(
             ViewKey(position, 0, self.line),
             members,
-            joined=tuple([endpoint for endpoint, _ in members if endpoint not in was]),
+            joined=tuple([each.endpoint for each in self.members if each.since == position]),
             left=tuple([each for each in gone if each in left]),
             failed=tuple([each for each in gone if each not in left]),
         )
