@@ -29,7 +29,7 @@ class Teller:
         self.items: list[rostra.AtomicItem | rostra.Messages] = []
         self.receipts: list[rostra.Receipt] = []
         self.stop = asyncio.Event()
-        self.ended: Exception | None = None
+        self.ended: Excluded | None = None
 
     async def run(self) -> None:
         async with (
@@ -103,7 +103,7 @@ def test_the_kind_belongs_to_the_group_and_what_it_has_not_is_refused(world: Wor
             with pytest.raises(NotAvailable, match="majority of the hosts"):
                 me.join("g", "paris", delivery="atomic", survive="has(rank 0)")
             with pytest.raises(BadInput, match="permanent"):
-                me.join("g", "paris", delivery="atomic", permanent=True)  # type: ignore[call-overload]
+                me.join("g", "paris", delivery="atomic", permanent=True)
             with pytest.raises(NoSuchGroup):
                 await me.join("g", "paris", delivery="atomic", create=False)
             async with me.join("g", "paris", delivery="atomic"):

@@ -11,7 +11,7 @@ members too.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
@@ -100,7 +100,7 @@ class MonitoredGroups:
     def _local(self) -> LocalServer:
         return self._agent.stack[AGENT]
 
-    def _call(self, now: Instant, service: ServiceName, event: Event, out: list[Effect]) -> None:  # type: ignore[type-arg]
+    def _call(self, now: Instant, service: ServiceName[Any], event: Event, out: list[Effect]) -> None:
         out += self._agent.hear(now, self._agent.stack.call(now, self._agent, service, event))
 
     def _own_token(self, about: tuple[Group, Endpoint] | None) -> int:

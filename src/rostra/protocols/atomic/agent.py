@@ -151,9 +151,10 @@ class OrderAgent(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Agreed membership says that something is new in these groups; or it is for those without."""
+        heard = effects
         effects = self.monitored.hear(now, effects)
         if not any(type(effect) is AgreedChanged for effect in effects):
-            return self._sent(list(effects))
+            return effects if effects is heard else self._sent(list(effects))
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
         for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
             self._look(now, group, rest)
