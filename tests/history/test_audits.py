@@ -38,7 +38,7 @@ from support.parity import CALM_BOUND_S, STORM_BOUND_S, bounds_of, slowed
 from support.segments import SCHEMA
 
 from rostra.errors import BadInput
-from rostra.history.audits import PROMISES, Evidence, coverage, findings, lines_around, offences, verdicts
+from rostra.history.audits import PROMISES, Evidence, coverage, findings, judge, lines_around, offences
 from rostra.history.audits import kept as facts
 from rostra.history.audits.findings import FINDINGS
 from rostra.history.audits.lies_fast_path import ROWS_PER_PART, lasting
@@ -562,26 +562,28 @@ def test_a_life_of_which_no_file_or_more_than_one_says_all_excuses_what_it_may_h
     """Where a whole life is missing there is no hole in it: the name of its file tells of it. Where two files
     contradict each other, either may be the writer's own."""
     rows = []
-    for world in ("unread", "contradicted"):
+    for world, home in (("read", "eu.p.h0"), ("unread", "eu.p.h1"), ("contradicted", "eu.p.h3")):
         journal = Journal(world)
-        journal.start("eu.p.h1", 0)
+        journal.start(home, 0)
         journal.start("eu.p.h2", 0)
-        journal.sees("eu.p.h2", "joined", "eu.p.h1/m#1", 10, group="g@eu", life=1, stamp=1)
-        journal.sees("eu.p.h2", "left", "eu.p.h1/m#1", 20, group="g@eu", life=1, stamp=2, cause="leave")
-        journal.write("eu.p.h1", "closing", 30)
+        journal.sees("eu.p.h2", "joined", f"{home}/m#1", 10, group="g@eu", life=1, stamp=1)
+        journal.sees("eu.p.h2", "left", f"{home}/m#1", 20, group="g@eu", life=1, stamp=2, cause="leave")
+        journal.write(home, "closing", 30)
         journal.write("eu.p.h2", "closing", 30)
         rows += journal.rows
-    events, day = frame(spark, rows).cache(), f"{rows[0]['at']:%Y-%m-%d}"
+    day = f"{rows[0]['at']:%Y-%m-%d}"
     lost = f"file:///j/date={day}/{segment_name('eu.p.h1', 77, 1, 9)}"
     known = f"file:///j/date={day}/{segment_name('eu.p.h2', rows[1]['epoch'], 1, 4)}"
-    contradicted = Key("contradicted", "eu.p.h1", 1)
-    for left_out, unread in (((known, "x/notes.parquet"), ("no", 0)), ((lost,), ("cannot tell", 1))):
-        with Evidence(events, left_out, [contradicted]) as evidence:
-            found = {row.world: row for row in verdicts(evidence, "why").collect()}
-        assert (found["unread"].answer, found["unread"].doubts) == unread
-        assert found["contradicted"].answer == "cannot tell"
-        assert found["contradicted"].why.endswith("files contradict each other about eu.p.h1 #1")
-    events.unpersist()
+    contradicted = [Key("contradicted", "eu.p.h3", 1)]
+    with Evidence(frame(spark, rows), (known, "x/notes.parquet", lost), contradicted) as evidence:
+        found = {row["world"]: row for row in judge(evidence, "why")}
+    # A world with a life of which no file is here has one doubt: a file of which all is known is none.
+    assert {world: (row["answer"], row["doubts"]) for world, row in found.items()} == {
+        "read": ("no", 1),
+        "unread": ("cannot tell", 1),
+        "contradicted": ("cannot tell", 2),
+    }
+    assert found["contradicted"]["why"].endswith("files contradict each other about eu.p.h3 #1")
 
 
 def test_an_unknown_promise_is_refused_with_those_that_are_known(judged):
