@@ -109,7 +109,9 @@ COLUMNS: Final = (
         "delivery: how much longer its slowest message was on its way than the quickest of the stream; in an "
         "order: how long a message of a member here waited for its receipt, at most",
     ),
-    Column("answered_by", "word", "who answered: agent | path of the server; reading an own copy asks no node"),
+    Column(
+        "answered_by", "word", "who answered: agent | path of the server; reading an own copy asks no node"
+    ),
     Column("count", "int64", "how many: members of an answer, messages, rows lost ..."),
     Column("bytes", "int64", "how many bytes"),
     Column("level", "int32", "of the upper end of the link: 0 is the root"),
