@@ -31,6 +31,7 @@ from rostra.protocols.access.requests import (
 )
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
+from rostra.protocols.agreed.casting import SetCarried
 from rostra.protocols.agreed.changes import (
     CommitRecord,
     GroupChange,
@@ -265,6 +266,7 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),
     agreed.SetEvidence(*HEAD),
+    SetCarried(Domain("eu"), 7, 3, agreed.SetEvidence(*HEAD)),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     led.SpreadLetter(
