@@ -56,7 +56,7 @@ from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.relaxed.routing import OUTSIDE
 
-CASTING_SERVER: ServiceName["SetCasting"] = ServiceName("casting server")
+CASTING_SERVER: ServiceName["SetCasting"] = ServiceName("agreed casting")
 
 FRAME_BYTES_MAX: Final = 1_200
 """Of what one datagram holds, as on the data channel between sites: it is not cut into packets on the way."""
