@@ -9,7 +9,7 @@ from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.flow.runs import payloads
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Done
+from rostra.protocols.relaxed.requests import Denied, Done
 from rostra.sim import LAN, World
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
@@ -164,7 +164,7 @@ def test_a_group_that_lost_its_majority_begins_anew_when_none_of_it_can_live() -
     assert LEDGER not in programs[0].orders, "no majority"
     early = programs[0].join_ordered(LEDGER, membership=RELAXED)
     world.run(20.0)
-    assert early.result is not None and early.result.retriable
+    assert isinstance(early.result, Denied) and early.result.retriable
     for each in programs[1:]:
         world.restart(each.host)
     world.run(5.0)
@@ -183,3 +183,23 @@ def test_a_host_that_the_list_has_and_that_is_no_member_does_not_enter_the_view(
     assert call.result is not None
     assert set(members(programs[0])) == {each.address for each in programs}
     assert not any(isinstance(each, MemberBlocked) for each in programs[0].agreed[LEDGER].items)
+
+
+@pytest.mark.spec("A-056", "A-082")
+def test_a_host_without_its_server_ends_its_part_before_another_may_found_the_group() -> None:
+    world = made({"eu.fr": 2})
+    (alone,) = joined(world, 1)
+    world.cut(alone.host)
+    world.run(50.0)
+    assert LEDGER in alone.orders, "it is a majority of itself"
+    other = world.program(world.tree.hosts[1])
+    early = other.join_ordered(LEDGER, membership=RELAXED)
+    world.run(20.0)
+    assert isinstance(early.result, Denied) and early.result.retriable, (
+        "the first may be alive, for all it knows"
+    )
+    assert LEDGER not in alone.orders, "60 s are over"
+    world.run(55.0)
+    later = other.join_ordered(LEDGER, membership=RELAXED)
+    world.run(2.0)
+    assert later.result == Done() and members(other) == (other.address,)

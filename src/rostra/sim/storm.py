@@ -102,9 +102,10 @@ ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
 STRONG: Final = "strong"
+"""Nor this: all kinds of groups in one world."""
+
 MONITORED: Final = "monitored"
 """Nor this: relaxed and led groups with `delivery="atomic"`."""
-"""Nor this: all kinds of groups in one world."""
 
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),

@@ -6,7 +6,8 @@
     stations of other hosts: of our LAN by the data channel, of other clusters by way of the servers
 
 Who is a member is agreed by servers (`protocols/agreed`), and this service only asks there. What it adds is
-one order: of the messages of all members, and of the views between them (A-003, A-089).
+one order: of the messages of all members, and of the views between them (A-003, A-089). With relaxed and led
+membership the group's own monitor decides (`admitting.py`).
 """
 
 from collections.abc import Sequence
