@@ -203,3 +203,18 @@ def test_a_host_without_its_server_ends_its_part_before_another_may_found_the_gr
     later = other.join_ordered(LEDGER, membership=RELAXED)
     world.run(2.0)
     assert later.result == Done() and members(other) == (other.address,)
+
+
+@pytest.mark.spec("A-090", "S-088")
+def test_the_leaders_list_of_a_led_group_has_its_members() -> None:
+    world = made({"eu.fr": 3})
+    first, second = joined(world, 2, membership=LED)
+    outsider = world.program(world.tree.hosts[2], "outsider")
+    listed = outsider.resolve(LEDGER)
+    world.run(4.0)
+    assert {each.endpoint for each in listed.result.members} == {first.address, second.address}
+    first.leave_ordered(LEDGER)
+    world.run(3.0)
+    listed = outsider.resolve(LEDGER)
+    world.run(4.0)
+    assert [each.endpoint for each in listed.result.members] == [second.address]
