@@ -366,8 +366,7 @@ class SimLink:
         assert session is not None
         match items:
             case (Ask(token, number, Join(group_kind=GroupKind()) as join),):
-                # A stand-in for services that do not exist yet (atomic, led): their joins will be claims.
-                # Kinds that exist go through the session as in production.
+                # For storms over claims alone (`claim_storm.py`): the kind, without the service behind it.
                 endpoint = session.endpoints[number]
                 claim = JoinClaimed(endpoint, session.expect(token, endpoint, join), join)
                 front.in_turn(lambda: front.step(claim))
