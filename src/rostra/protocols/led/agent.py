@@ -57,7 +57,6 @@ from rostra.protocols.led.config import (
     MEMBERS_OF_AGENT_MAX,
     META_BYTES_MAX,
     NAMES_OF_AGENT_MAX,
-    QUERIES_MAX,
     LedConfig,
 )
 from rostra.protocols.led.core import (
@@ -106,7 +105,7 @@ from rostra.protocols.led.messages import (
 )
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
 from rostra.protocols.led.proven import is_refused, with_permit, with_proofs
-from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
+from rostra.protocols.led.queries import ListQueries, ListQuery
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
     AnySetRequest,
@@ -130,6 +129,7 @@ from rostra.protocols.led.stays import (
     names_others,
 )
 from rostra.protocols.led.transient import TransientSets
+from rostra.protocols.led.wanted import WantedHosts
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.gate import CLOSED
@@ -179,6 +179,7 @@ class LedAgent(Service):
         self.transient = TransientSets(self)
         self.sequences = Sequences(self)
         self.queries = ListQueries(self.config)
+        self.wanted = WantedHosts(host)
         self.lists = LedLists(self.me, self.config)
         self.registrar = Registrar(self.config)
         self.registrars: dict[Domain, AgentId] = {}  # by scope, as acted on
@@ -201,9 +202,13 @@ class LedAgent(Service):
     def directory(self) -> LocalServer:
         return self.stack[AGENT]
 
+    def user_of(self, me: Endpoint) -> str:
+        presence = self.directory.endpoints.get(me)
+        return "" if presence is None else presence.user
+
     def step(self, now: Instant, event: Event) -> list[Effect]:
         if type(event) is Asked and type(event.request) is Resolve:
-            self.resolving.remember(event.token, event.request)
+            self.resolving.remember(event)
             return []
         out = self._begin(now)
         match event:
@@ -265,7 +270,7 @@ class LedAgent(Service):
     def _concerns(self, effect: Effect) -> bool:
         if type(effect) is Answer:
             result = effect.result
-            if effect.token in self._own or effect.token in self.resolving.names:
+            if effect.token in self._own or effect.token in self.resolving.asked:
                 return True
             return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
@@ -366,7 +371,7 @@ class LedAgent(Service):
             case CreateSet() | ChangeSet() | DestroySet():
                 self.transient.asked(me, token, request)
             case ResolveSet(group):
-                self.resolving.resolve_set(token, group)
+                self.resolving.resolve_set(me, token, group)
             case _:
                 self.sequences.asked(me, token, request)
 
@@ -442,12 +447,8 @@ class LedAgent(Service):
             known = self.sets.get(group)
             if known is not None and known.claiming == answer.token:
                 self._claimed(group, known, result)
-        elif type(result) is Absolute and answer.token >= 0 and names_led(result.members):
-            self.resolving.resolve(answer.token, result)
-        elif answer.token in self.resolving.names:
-            self.resolving.answered(answer)
         else:
-            self.out.append(answer)
+            self.resolving.answered(answer)
 
     def _noticed(self, tell: Tell) -> None:
         notice = tell.notice
@@ -645,7 +646,7 @@ class LedAgent(Service):
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
-        needed = self.transient.needed() | self.sequences.needed()
+        needed = self.transient.needed() | self.wanted.hosts.keys()
         for tree in self.trees.values():
             needed.update(tree.connected)
         return needed
@@ -742,9 +743,6 @@ class LedAgent(Service):
         self._perform(effects)
 
     def ask(self, query: ListQuery) -> int | None:
-        if len(self.queries.open) >= QUERIES_MAX:
-            query.hear(ListResult(QueryEnding.UNAVAILABLE))
-            return None
         tree = self.trees.get(query.group)
         if tree is not None:
             query.expected = True
