@@ -233,6 +233,9 @@ class DataChannel:
                 continue
             self.process.record.counters["datagrams_received", ""] += 1
             self.core.arrived(view[:size], (sender[0], sender[1]), by_multicast=is_multicast)
+            self.process.step_inner()
+            if self.process.turn_is_long:
+                return  # the kernel keeps the rest until the next turn
 
     # As time passes
 

@@ -27,6 +27,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BY_CODE,
@@ -53,7 +54,7 @@ CALL_AGENT: ServiceName["CallAgent"] = ServiceName("agreed calls agent")
 AGAIN: Final[TimerKey] = ("agreed", "", "call again")
 
 CALLS_MAX: Final = 1_024
-"""Calls of one host that wait for their answer."""
+"""Calls of one host that wait for their answer; of one user, as many as are free."""
 
 
 class HostCall(Struct, eq=False):
@@ -136,8 +137,10 @@ class CallAgent(Service):
             )
         if not self._up:
             raise Unreachable(f"{self.host} is cut off from {self._server}", fix="ask again when it is back")
-        if len(self.calls) >= CALLS_MAX:
-            raise TooLarge(f"{CALLS_MAX} calls of {self.host} wait for an answer", fix="ask again later")
+        callers = [each.message.caller for each in self.calls.values()]
+        user_of = self._agent.user_of
+        if not leaves_room(CALLS_MAX, len(callers), lambda: [*map(user_of, callers)].count(user_of(me))):
+            raise TooLarge(f"{len(callers)} calls of {self.host} wait for an answer", fix="ask again later")
         self._number += 1
         question = HostQuestion(self.host, self._agent.incarnation, self._number)
         call = HostCall(token, GroupAsked(group, question, me, request.call))

@@ -92,6 +92,10 @@ JOINS_AT_ONCE: Final = 16
 LOOK_EVERY: Final = 8
 """So many programs are read before the time is looked at."""
 
+PINGS_BYTES: Final = 8_192
+"""What our pings may take in a program's buffer, with all that the kernel counts for them: to read those and
+not to answer is no sign of life. Raising it: one that is slow, and has little to read, is given up sooner."""
+
 ROUTES_MAX: Final = 64
 """Groups whose followers are remembered program by program. Raising it: a few hundred bytes for each."""
 
@@ -112,7 +116,7 @@ class FrontCore:
         self.held_back = False  # no program is read: the domain does not keep up
         self.by_number: dict[int, ProgramSession] = {}
         self.shares = Shares(config.limits, own_uid)
-        self.full: dict[ProgramSession, int] = {}  # those that do not read: what was unread at the last tick
+        self.unread: dict[ProgramSession, int] = {}  # at the last tick, of those that do not read or answer
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
         self._proving: dict[
@@ -178,12 +182,14 @@ class FrontCore:
             return
         session.heard_at = now
         self._pinged.discard(session.number)
+        if not session.is_full:
+            self.unread.pop(session, None)
         self.carry_out(self._watch.step(now, ProgramHeard(session.number)))
 
     def lost(self, session: ProgramSession, why: str) -> None:
         """Its connection is gone: whatever it had open died with it."""
         del self.by_number[session.number]
-        self.full.pop(session, None)
+        self.unread.pop(session, None)
         session.link.gone()
         self._pinged.discard(session.number)
         self.carry_out(self._watch.step(self.port.now, ProgramClosed(session.number)))
@@ -708,10 +714,11 @@ class FrontCore:
         now = self.port.now
         if self.watching is not None:
             self.watching.tick()
-        for session, unread in self.full.items():
-            # We read nothing of it, not even answers to pings; but a program that reads what we wrote lives.
-            self.full[session] = session.link.unread_bytes
-            if self.full[session] < unread:
+        for session, unread in list(self.unread.items()):
+            # Its answer to a ping stands behind all that it has to read before, and of one whose buffer is
+            # full we read nothing; but a program that reads what we wrote lives.
+            self.unread[session] = session.link.unread_bytes
+            if unread - self.unread[session] > (0 if session.is_full else PINGS_BYTES):
                 self.heard(session)
         late_s = max(0.0, now - self._tick_due)
         self._tick_due = now + WATCH_TICK_S
@@ -730,7 +737,9 @@ class FrontCore:
                     self.tell(effect)
                 case PingOrder(number):
                     self._pinged.add(number)
-                    self.by_number[number].link.say(Ping(number))
+                    session = self.by_number[number]
+                    session.link.say(Ping(number))
+                    self.unread[session] = session.link.unread_bytes
                 case ProgramSuspected(number, evidence):
                     session = self.by_number[number]
                     port.report(EndpointsSuspected(tuple(session.endpoints.values()), evidence))

@@ -202,10 +202,6 @@ class LedAgent(Service):
     def directory(self) -> LocalServer:
         return self.stack[AGENT]
 
-    def user_of(self, me: Endpoint) -> str:
-        presence = self.directory.endpoints.get(me)
-        return "" if presence is None else presence.user
-
     def step(self, now: Instant, event: Event) -> list[Effect]:
         if type(event) is Asked and type(event.request) is Resolve:
             self.resolving.remember(event)

@@ -58,7 +58,7 @@ class LedFollows:
                 self._follow_told(group, follow, result)
 
         follow.query = 0  # while we ask: the answer may come at once
-        asker = self._agent.user_of(next(iter(self._followers(group)), Endpoint("")))
+        asker = self._agent.directory.user_of(next(iter(self._followers(group)), Endpoint("")))
         is_expected = follow.signpost is not None
         query = ListQuery(group, hear, follow.known, follow.signpost, expected=is_expected, asker=asker)
         number = self._agent.ask(query)

@@ -155,7 +155,7 @@ class Sequences:
                 self._agent.out.append(Answer(token, Done()))
 
     def _open(self, me: Endpoint, token: int, group: Group) -> None:
-        user = self._agent.user_of(me)
+        user = self._agent.directory.user_of(me)
         if not self._open_of.has_room(user):
             held = self._open_of.held[user]
             raise TooLarge(f"{user or me} has {held} sequences open, as many as are free", fix="close some")
