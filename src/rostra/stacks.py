@@ -7,7 +7,8 @@
                       MovingServer, FrameRelay, LedServer, ClaimServer, DomainServer
     replica           ElectionCore, and while it leads a server of the kinds above
 
-`HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
+`HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages; before `MovingServer`,
+`SetCasting` where a set has an address of its own.
 
 A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
 to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
@@ -34,6 +35,7 @@ from rostra.protocols.agreed.administration import SetAdministration
 from rostra.protocols.agreed.agent import AgreedAgent
 from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.call_server import CallServer
+from rostra.protocols.agreed.casting import CASTING_SERVER, SetCasting, addresses_of
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
@@ -73,6 +75,7 @@ SERVICES: Final = (
         CallAgent,
         CallServer,
         SetAdministration,
+        SetCasting,
         LedAgent,
         LedServer,
     ),
@@ -190,6 +193,8 @@ def make_replica(house: ReplicaHost, plan: NodePlan, voter: VoterPlan, registry:
         return _server(replace(plan, fifo=fifo), registry)
 
     def server_node(stack: Stack, term: int, known: tuple[Domain, ...]) -> Node:
+        if (casting := stack.find(CASTING_SERVER)) is not None:
+            casting.begin(term)
         return make_node(replace(plan, incarnation=term), stack, known, is_replica=True)
 
     return Replica(house, plan.path, node, server, server_node, voter.known)
@@ -244,7 +249,9 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
     )
     scopes = OpenServer(plan.path, plan.scopes), ForeignServer(plan.path, plan.scopes)
     names = NamesServer(plan.path, registry)
-    agreed = SetAdministration(plan.path), CallServer(plan.path), views
+    addresses = addresses_of(plan.path, plan.agreed.sets, cluster=plan.cluster)
+    casting = (SetCasting(plan.path, plan.incarnation, addresses),) if addresses else ()
+    agreed = SetAdministration(plan.path), CallServer(plan.path), *casting, views
     services = access, names, *scopes, *agreed, *kinds, server
     if fifo is None:
         return Stack(*services)

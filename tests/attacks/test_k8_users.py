@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Ignored
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Ignored, LinkUp
+from rostra.core.stack import Service, Stack
 from rostra.groups.kinds import LED
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed import call_agent
+from rostra.protocols.agreed.call_agent import CallAgent
+from rostra.protocols.agreed.calls import GroupCall, LookAt
+from rostra.protocols.claims import agent as claim_agent
+from rostra.protocols.claims.messages import Claim
 from rostra.protocols.led import lists, queries, sequences, transient, wanted
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import PostLetter
@@ -23,9 +29,16 @@ from rostra.protocols.led.requests import (
 )
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.led.transient import OwnedSet
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Open, Resolve
-from tests.attacks.test_k6_circuits import closed_member, invented, says
-from tests.cores.test_led_services import CHESS, EU, H1, H2
+from rostra.protocols.scopes import foreign
+from rostra.protocols.scopes.config import ScopesConfig
+from rostra.protocols.scopes.foreign import ForeignAgent
+from tests.attacks.test_k6_circuits import closed_member, invented, result, says
+from tests.cores.test_claims import ATOMIC, answers, sent
+from tests.cores.test_claims import Agent as ClaimingAgent
+from tests.cores.test_led_services import CHESS, DE, EU, FR, H1, H2
 from tests.cores.test_led_transient import ANN, EVE, THEIRS, Owner, opened
 
 MALLORY, BOB = "uid 1000", "uid 1001"
@@ -191,3 +204,51 @@ def test_the_agents_of_one_cluster_leave_places_of_followers(monkeypatch: pytest
     out.clear()
     leader.held(known.group, out)
     assert len([each for each in out if isinstance(each, PostLetter)]) == 3 and waits("eu.no.h3")
+
+
+# Other tables of an agent
+
+
+def test_a_user_leaves_claims_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_agent, "CLAIMS_OF_HOST_MAX", 4)
+    agent = ClaimingAgent()
+
+    def opened_by(name: str, user: str) -> Endpoint:
+        (answer,) = agent.ask(Endpoint(""), Open(name, user))
+        return answer.result.endpoint
+
+    m1, m2, bob = opened_by("m1", MALLORY), opened_by("m2", MALLORY), opened_by("bob", BOB)
+    groups = [Group(f"g{number}", EU) for number in range(4)]
+    (held,) = sent(agent.join(m1, group=groups[0]), Claim)
+    agent.answered(held, ATOMIC)
+    (asked,) = sent(agent.join(m2, group=groups[1]), Claim)
+    refused = agent.join(m2, group=groups[2])
+    assert is_refused(result(refused)) and not sent(refused, Claim)
+    assert sent(agent.join(bob, group=groups[3]), Claim)
+    assert not answers(agent.join(m2, group=groups[1])), "what is asked for already"
+    agent.answered(asked, None, code="TOO_LARGE", why="full")
+    agent.step(EndpointGone(m1, "died"))
+    assert sent(agent.join(m2, group=groups[2]), Claim)
+
+
+def answered_at_once(service: Service, request: Any) -> list[bool]:
+    """Asked by two endpoints of one user, by the first again, and by another user: which are refused."""
+    local = LocalServer(H1, incarnation=7, registry=Registry())
+    stack = Stack(service, local)
+    stack.step(0.0, LinkUp(FR, 1))
+    for token, (name, user) in enumerate([("m1", MALLORY), ("m2", MALLORY), ("bob", BOB)], 1):
+        stack.step(0.0, Asked(Endpoint(""), token, Open(name, user)))
+    askers = [local.names[name] for name in ("m1", "m2", "m1", "bob")]
+    asked = [stack.step(0.0, Asked(me, 10 + number, request)) for number, me in enumerate(askers)]
+    return [any(isinstance(each, Answer) for each in effects) for effects in asked]
+
+
+def test_a_user_leaves_questions_about_other_scopes_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "FOREIGN_OF_HOST_MAX", 4)
+    service = ForeignAgent(H1, ScopesConfig(foreign=True))
+    assert answered_at_once(service, Resolve("chess", DE)) == [False, False, True, False]
+
+
+def test_a_user_leaves_calls_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_agent, "CALLS_MAX", 4)
+    assert answered_at_once(CallAgent(H1), GroupCall(CHESS, LookAt())) == [False, False, True, False]

@@ -8,6 +8,14 @@ whose server could invent any number of hosts.
 """
 
 from collections import Counter
+from collections.abc import Callable
+
+
+def leaves_room(limit: int, taken: int, held: Callable[[], int]) -> bool:
+    """May a holder have one more, of which all have `taken`? What it has itself is counted only where that
+    matters: for small tables, of which no count is kept."""
+    free = limit - taken
+    return free > taken or held() < free
 
 
 class SharedRoom:

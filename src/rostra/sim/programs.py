@@ -214,13 +214,12 @@ class SimProgram:
         create: bool = True,
         meta: bytes = b"",
         slow: Slow = Slow.THROTTLE,
+        membership: MembershipKind = MembershipKind.AGREED,
     ) -> SimCall:
         key = _group(group)
         self.agreed.setdefault(key, SimAgreed())
         self.orders[key] = SimOrder(key)
-        return self.ask(
-            JoinOrdered(key, order=order, stable=stable, survive=survive, create=create, meta=meta, slow=slow)
-        )
+        return self.ask(JoinOrdered(key, membership, order, stable, survive, create, meta, slow))
 
     def leave_ordered(self, group: str | Group) -> SimCall:
         key = _group(group)

@@ -433,7 +433,7 @@ class ProgramSession:
                 self._reader = ReaderBehind(missed)
             case never:
                 assert_never(never)
-        self.front.full[self] = self.link.unread_bytes
+        self.front.unread[self] = self.link.unread_bytes
         self.link.hold(Hold.FULL)
         for (endpoint, group), enough in self._unread.items():
             if not enough:
@@ -447,7 +447,7 @@ class ProgramSession:
                 self._reader = ReaderCatchesUp(missed)
             case never:
                 assert_never(never)
-        self.front.full.pop(self, None)
+        self.front.unread.pop(self, None)
         self.front.heard(self)
         self.link.release(Hold.FULL)
         self.write()

@@ -46,7 +46,7 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
 from rostra.groups.attributes import DoubtAttributes
-from rostra.groups.kinds import LED, DeliveryKind, MembershipKind, why_no_pair
+from rostra.groups.kinds import LED, DeliveryKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
@@ -104,7 +104,7 @@ from rostra.protocols.led.messages import (
     encode_letter,
 )
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
-from rostra.protocols.led.proven import refuse_closed, with_proofs
+from rostra.protocols.led.proven import is_refused, with_permit, with_proofs
 from rostra.protocols.led.queries import ListQueries, ListQuery
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
@@ -201,10 +201,6 @@ class LedAgent(Service):
     @property
     def directory(self) -> LocalServer:
         return self.stack[AGENT]
-
-    def user_of(self, me: Endpoint) -> str:
-        presence = self.directory.endpoints.get(me)
-        return "" if presence is None else presence.user
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         if type(event) is Asked and type(event.request) is Resolve:
@@ -309,9 +305,7 @@ class LedAgent(Service):
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
         self.directory.check_may_join(group, me)
         if join.delivery is not DeliveryKind.NONE:
-            raise why_no_pair(MembershipKind.LED, join.delivery) or BadInput(
-                f'JoinLed with delivery="{join.delivery.value}"', fix="use Enter"
-            )
+            raise BadInput(f'JoinLed with delivery="{join.delivery.value}"', fix="use Enter or JoinOrdered")
         if len(join.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(join.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         known = self.sets.get(group)
@@ -657,7 +651,7 @@ class LedAgent(Service):
         if to == self.host:
             self._letters.append((to, letter))
         else:
-            self._post_packet(to, letter)
+            self._post_packet(to, with_permit(self.directory.gate, letter))
 
     def _post_packet(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
@@ -697,8 +691,8 @@ class LedAgent(Service):
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
             self.out.append(Ignored(type(letter).__name__, "out of scope"))
             return
-        if not from_registrar and self.directory.gate.is_closed_to(group, sender):
-            refuse_closed(letter, lambda answer: self.post(sender, answer), self.out)
+        gate = self.directory.gate
+        if not from_registrar and is_refused(self._now, gate, sender, letter, self.post, self.out):
             return
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():

@@ -160,6 +160,13 @@ class Assert(SetLetter, frozen=True, tag=16):
     size: Natural = 0
 
 
+class ProvenAssert(Assert, frozen=True, tag=30, kw_only=True):
+    """The same of a restricted set, with the proof of an endpoint of that host: no other agent leads it."""
+
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
+
+
 class AssertReply(SetLetter, frozen=True, tag=17):
     """This agent leads the set."""
 
@@ -246,6 +253,7 @@ SequenceLetter = SequenceData | SequenceTaken | SequenceReplied | SequenceDone
 Datagram = (
     SequenceLetter
     | Assert
+    | ProvenAssert
     | AssertReply
     | NotRegistrar
     | SetReleased

@@ -103,7 +103,7 @@ class LedResolves:
                 entries = listed(result.entries or (), led_member(found).kind if found else LED)
                 hear(self._agent.proven(group, entries))
 
-        asker = self._agent.user_of(me)
+        asker = self._agent.directory.user_of(me)
         if home is not None:
             self._agent.ask(ListQuery(group, took, home=home, asker=asker))
             return

@@ -155,7 +155,7 @@ class Sequences:
                 self._agent.out.append(Answer(token, Done()))
 
     def _open(self, me: Endpoint, token: int, group: Group) -> None:
-        user = self._agent.user_of(me)
+        user = self._agent.directory.user_of(me)
         if not self._open_of.has_room(user):
             held = self._open_of.held[user]
             raise TooLarge(f"{user or me} has {held} sequences open, as many as are free", fix="close some")
@@ -219,11 +219,11 @@ class Sequences:
         known = self.opened.get(number)
         if known is None or known.source != me:
             raise NotMember(f"{me} has no sequence {number}", fix="open one")
-        if not known.destinations:
-            raise VehicleBroken(f"nobody of {known.group} is served any more", fix="open another sequence")
         return known
 
     def _send(self, known: OpenedSequence, body: bytes) -> None:
+        if not known.destinations:
+            raise VehicleBroken(f"no member of {known.group} is served any more", fix="open another sequence")
         _check_size(body)
         known = replace(known, sent=known.sent + 1)
         self.opened[known.number] = known

@@ -43,7 +43,7 @@ from rostra.protocols.led.messages import (
     decode_letter,
     encode_letter,
 )
-from rostra.protocols.led.proven import refuse_closed
+from rostra.protocols.led.proven import is_refused
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.rules import scope_rule
 from rostra.protocols.led.state import AgentId
@@ -137,8 +137,15 @@ class LedServer(Service):
                 believed = self.registrars.get(scope)
                 if not inside(scope, source) or not inside(scope, self.domain):
                     out.append(Ignored(type(letter).__name__, "out of scope"))
-                elif self.stack[SERVER].gate.is_closed_to(letter.group, source):
-                    refuse_closed(letter, lambda answer: self._post(source, answer, out), out)
+                elif is_refused(
+                    now,
+                    self.stack[SERVER].gate,
+                    source,
+                    letter,
+                    lambda to, answer: self._post(to, answer, out),
+                    out,
+                ):
+                    pass
                 elif believed != self._me:
                     path = None if believed is None else believed.path
                     self._post(source, NotRegistrar(letter.group, letter.number, path), out)

@@ -179,7 +179,7 @@ class TransientSets:
             raise NotInScope(
                 f"{agent.host} is not in {create.scope}", fix=scope_to_use(create.scope, agent.host)
             )
-        user = agent.user_of(me)
+        user = agent.directory.user_of(me)
         if not self._sets_of.has_room(user):
             raise TooLarge(
                 f"{user or me} owns {self._sets_of.held[user]} sets, as many as are free", fix="destroy some"

@@ -222,6 +222,10 @@ class LocalServer(Service):
                 out.append(Ignored(type(event).__name__, why="not for an agent"))
         return out
 
+    def user_of(self, me: Endpoint) -> str:
+        presence = self.endpoints.get(me)
+        return "" if presence is None else presence.user
+
     def interest(self, group: Group) -> Interest:
         """What this host needs to hear about a group (C-093)."""
         table = self.groups.get(group)
