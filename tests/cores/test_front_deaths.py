@@ -70,10 +70,12 @@ def test_the_name_of_a_program_that_died_can_be_opened_at_once() -> None:
     ann, bob = agent.program("ann"), agent.program("bob")
     agent.lost(ann, "connection lost")
     agent.lost(bob, "connection lost")
-    agent.program("eve")._take(iter([Ask(1, 0, Open("bob"))]))
+    agent.program("eve")._take(iter([Ask(1, 0, Open("bob", "uid 0"))]))
     [gone, asked] = agent.steps
     assert isinstance(gone, EndpointGone) and gone.endpoint == f"{HOST}/bob#{bob.number}"
-    assert isinstance(asked, Asked) and asked.request == Open("bob")
+    assert isinstance(asked, Asked) and asked.request == Open("bob", "us"), (
+        "whose it is, the program does not say"
+    )
     agent.end_turn()
     assert [step.endpoint for step in agent.steps if isinstance(step, EndpointGone)] == [
         f"{HOST}/bob#{bob.number}",

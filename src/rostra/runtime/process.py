@@ -80,8 +80,6 @@ from rostra.protocols.election.events import (
     StorageChanged,
 )
 from rostra.protocols.fifo.events import (
-    Broadcast,
-    Cast,
     Deliver,
     ForgetSpilled,
     Located,
@@ -90,7 +88,6 @@ from rostra.protocols.fifo.events import (
     Spilled,
     SpilledRead,
 )
-from rostra.protocols.fifo.events import Transmit as Speak
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.front.port import Writes
@@ -229,9 +226,7 @@ class Process:
             Forgotten: links.forgotten,
             Deliver: self._deliver,
             DeliverAll: self._deliver_all,
-            Cast: self.data.cast,
-            Speak: self.data.transmit,
-            Broadcast: self.data.broadcast,
+            **self.data.acts,
             Located: self._located,
             Spill: self._spill,
             ReadSpilled: self._read_spilled,

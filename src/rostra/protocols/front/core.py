@@ -471,7 +471,7 @@ class FrontCore:
             return
 
         if "!" in group.name and enter.role is not Role.SUBMIT and not is_proven:
-            self._prove(session, token, endpoint, enter, is_new=is_new)
+            self._prove(self.enter, session, token, endpoint, enter, is_new=is_new)
             return
 
         is_led = enter.membership is MembershipKind.LED
@@ -509,11 +509,18 @@ class FrontCore:
         self.join_soon(session, join, ask)
 
     def _prove(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool
+        self,
+        then: Callable[..., None],
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        enter: Enter | JoinAgreed | JoinOrdered,
+        *,
+        is_new: bool,
     ) -> None:
         """The authority of a restricted name is asked first; the program enters with its proof."""
         group, place = enter.group, (endpoint, enter.group)
-        is_led = enter.membership is MembershipKind.LED
+        is_led = type(enter) is Enter and enter.membership is MembershipKind.LED
 
         def refuse(refusal: Denied) -> None:
             self.settled(session, endpoint, enter, refusal, is_new=is_new)
@@ -526,7 +533,7 @@ class FrontCore:
             elif not is_wanted:
                 refuse(denied(NotMember(f"{endpoint} has left {group} already", fix="join it again")))
             else:
-                self.enter(session, token, endpoint, enter, is_new=is_new, is_proven=True)
+                then(session, token, endpoint, enter, is_new=is_new, is_proven=True)
 
         if place in self._proving:
             refuse(denied(AlreadyMember(f"{endpoint} is joining {group} already", fix="wait for the answer")))
@@ -545,13 +552,23 @@ class FrontCore:
             self._proving[place] = self._proving[place][0], False
 
     def join_agreed(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool
+        self,
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        join: JoinAgreed,
+        *,
+        is_new: bool,
+        is_proven: bool = False,
     ) -> None:
         """Views come in the order of what is said in groups, so it is paused like one that speaks."""
         refusal = why_not_spoken(join, has_streams=HOST in self.port.stack)
         if refusal is not None:
             self.settled(session, endpoint, join, refusal, is_new=is_new)
             session.answer(token, refusal)
+            return
+        if "!" in join.group.name and not is_proven:
+            self._prove(self.join_agreed, session, token, endpoint, join, is_new=is_new)
             return
         kind, luck = GroupKind(MembershipKind.AGREED, join.delivery, survive=join.survive), 0
         if kind.is_spoken_in:
@@ -569,7 +586,14 @@ class FrontCore:
         )
 
     def join_ordered(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinOrdered, *, is_new: bool
+        self,
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        join: JoinOrdered,
+        *,
+        is_new: bool,
+        is_proven: bool = False,
     ) -> None:
         kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
         refusal: RostraError | None = why_not_ordered(kind)
@@ -580,6 +604,9 @@ class FrontCore:
         if refusal is not None:
             self.settled(session, endpoint, join, denied(refusal), is_new=is_new)
             session.answer(token, denied(refusal))
+            return
+        if "!" in join.group.name and not is_proven:
+            self._prove(self.join_ordered, session, token, endpoint, join, is_new=is_new)
             return
         self.port.entered(join.group)
         if is_new:
@@ -596,6 +623,7 @@ class FrontCore:
     def leave_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
+        self.exits(endpoint, leave.group)
         self.port.step(AgreedLeaveAsked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
     def has_no_time(self) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
@@ -482,6 +483,7 @@ class ProgramSession:
             return
         if type(request) is Open:
             front.end_endpoints((request.name,))
+            request = replace(request, user=self.user.name)
         is_new = front.take_share(self, endpoint, request)
         if isinstance(is_new, Denied):
             self.answer(token, is_new)
