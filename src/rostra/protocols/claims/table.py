@@ -51,6 +51,10 @@ class ClaimTable:
         self._load()
         return sorted(self._claims)
 
+    def holders(self) -> list[Domain]:
+        self._load()
+        return sorted({host for claim in self._claims.values() for host in claim.holders})
+
     def held_by(self, host: Domain) -> list[str]:
         self._load()
         return sorted([name for name, claim in self._claims.items() if host in claim.holders])
