@@ -599,10 +599,8 @@ class FrontCore:
         kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
         refusal: RostraError | None = why_not_ordered(kind)
         if kind.is_monitored and "!" in join.group.name:
-            refusal = NotAvailable(
-                f"{join.group} is a restricted name, and a group that is {kind} has none",
-                fix='use membership="agreed"',
-            )
+            what = f"{join.group} is a restricted name, and a group that is {kind} has none"
+            refusal = NotAvailable(what, fix='use membership="agreed"')
         if refusal is None and HOST not in self.port.stack:
             refusal = NotAvailable(
                 f'{self.path} has no delivery="atomic"', fix="connect to the agent of a real host"
