@@ -262,9 +262,12 @@ class ClaimServer(Service):
         return self._neighbours.cluster and self._neighbours.relation(peer) is Relation.CHILD
 
     def _link_up(self, peer: Domain, life: int) -> list[Effect]:
-        """What it held in an earlier life it does not hold any more."""
+        """What it held in an earlier life it does not hold any more. With the first host that is there, the
+        time begins to run of those that were with a server before us, and are not with us."""
+        holders = [] if self._lives else [each for each in self.table.holders() if self._is_host(each)]
         before, self._lives[peer] = self._lives.get(peer, life), life
-        return self._given_up(peer, life, passed=before != life)
+        waits = [SetTimer(("claims", GONE, each), GONE_S) for each in holders if each != peer]
+        return [*waits, *self._given_up(peer, life, passed=before != life)]
 
     def _link_down(self, peer: Domain) -> list[Effect]:
         if not self._is_host(peer):
