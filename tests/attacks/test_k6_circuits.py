@@ -206,13 +206,13 @@ def test_a_few_letters_of_a_stranger_wait_for_the_leaders_list(monkeypatch: pyte
     assert says(agent, 1, number=2, body=bytes(100)) == full
     assert says(agent, 1, number=2) != full
     assert says(agent, 1, number=3) == [Ignored("SequenceData", "too many sources are asked for")]
-    told = [each for number in list(agent.led.queries.open) for each in _unanswered_query(agent, number)]
+    told = [each for number in list(agent.led.queries.open) for each in unanswered_query(agent, number)]
     assert not [each for each in agent.notices(told) if isinstance(each, SequenceMessage)]
     assert agent.led.sequences._held_bytes.taken == 0 and not agent.led.sequences._held_of
     assert says(agent, 1, number=3) != [Ignored("SequenceData", "too many sources are asked for")]
 
 
-def _unanswered_query(agent: Owner, number: int) -> list[Effect]:
+def unanswered_query(agent: Owner, number: int) -> list[Effect]:
     tries = agent.led.config.query_tries
     return [each for _ in range(tries) for each in agent.step(TimerFired(("led", "query", number)))]
 
@@ -262,7 +262,7 @@ def test_sequences_that_are_asked_for_count(monkeypatch: pytest.MonkeyPatch) -> 
     refused = result(agent.ask(OpenSequence(THEIRS)))
     assert isinstance(refused, Denied) and refused.code == "TOO_LARGE"
     for number in list(agent.led.queries.open):
-        _unanswered_query(agent, number)
+        unanswered_query(agent, number)
     opened(agent, THEIRS, EVE)
     agent.step(EndpointGone(ANN, "died"))
     known = agent.led.sequences

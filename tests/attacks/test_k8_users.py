@@ -35,7 +35,7 @@ from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Open, Reso
 from rostra.protocols.scopes import foreign
 from rostra.protocols.scopes.config import ScopesConfig
 from rostra.protocols.scopes.foreign import ForeignAgent
-from tests.attacks.test_k6_circuits import closed_member, invented, result, says
+from tests.attacks.test_k6_circuits import closed_member, invented, result, says, unanswered_query
 from tests.cores.test_claims import ATOMIC, answers, sent
 from tests.cores.test_claims import Agent as ClaimingAgent
 from tests.cores.test_led_services import CHESS, DE, EU, FR, H1, H2
@@ -184,6 +184,19 @@ def test_strangers_of_one_cluster_leave_room_for_what_others_say(monkeypatch: py
     assert said == [False, False, True, True], "h2, of eu.fr"
     theirs = SequenceData(CHESS, 1, "eve#9", 1, ("ann#1",), 1, bytes(95))
     assert agent.receive(Domain("eu.de.h2"), theirs) != full
+
+
+def test_so_they_do_of_questions_about_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequences, "CHECKED_MAX", 4)
+    agent = Owner()
+    closed_member(agent)
+    full = [Ignored("SequenceData", "too many sources are asked for")]
+    data = SequenceData(CHESS, 1, "eve#9", 1, ("ann#1",), 1, b"e4")
+    hosts = [Domain(host) for host in ("eu.no.h1", "eu.no.h2", "eu.no.h3", "eu.de.h1")]
+    assert [agent.receive(host, data) == full for host in hosts] == [False, False, True, False]
+    for number in list(agent.led.queries.open):
+        unanswered_query(agent, number)
+    assert not agent.led.sequences._held_in.held and agent.receive(hosts[2], data) != full
 
 
 def test_the_agents_of_one_cluster_leave_places_of_followers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,7 @@ def miscounted(led: LedAgent) -> str:
             sum(map(len, sets.held.values())),
         ),
         "sequences": (sequences._open_of.taken, len(sequences.opened) + len(sequences._asking)),
+        "strangers": (sequences._held_in.taken, len(sequences._held)),
         "questions": (led.queries._room.taken, len(led.queries.open)),
         "circuits": (led.circuits._taken.taken, len(led.circuits.links) - len(led.circuits._wanted)),
         "names": (led.registrar._names_in.taken, len(led.registrar.entries)),

@@ -70,7 +70,8 @@ SPREAD_BYTES_MAX: Final = SEQUENCE_BYTES_MAX + 2_048
 """With the names of the set and the source."""
 
 CHECKED_MAX: Final = 4_096
-"""Sources whose right to speak to a closed set is asked for, or remembered."""
+"""Sources whose right to speak to a closed set is asked for, or remembered. Of one cluster, as many are
+asked for as are free."""
 
 CHECKED_OF_HOST_MAX: Final = 256
 """Sources of one host whose right is asked for."""

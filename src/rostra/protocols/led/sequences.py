@@ -129,6 +129,7 @@ class Sequences:
         self._allowed: dict[Speech, bool] = {}  # sources that closed members were told
         self._held: dict[Speech, list[tuple[Domain, SequenceData]]] = {}
         self._held_of: Counter[Domain] = Counter()  # sources of each host
+        self._held_in = SharedRoom(CHECKED_MAX)  # and of each cluster
         self._held_bytes = SharedRoom(CHECKED_BYTES_MAX)  # clusters
 
     # From programs
@@ -295,11 +296,11 @@ class Sequences:
 
     def _hold(self, key: Speech, sender: Domain, letter: SequenceData) -> None:
         """Is the source on the leader's list? What it says waits for that, and not all that it says."""
-        first = key not in self._held
-        if first and (len(self._held) >= CHECKED_MAX or self._held_of[sender] >= CHECKED_OF_HOST_MAX):
+        first, cluster = key not in self._held, parent(sender)
+        is_one_of_many = self._held_of[sender] >= CHECKED_OF_HOST_MAX or not self._held_in.has_room(cluster)
+        if first and is_one_of_many:
             self._agent.out.append(Ignored("SequenceData", "too many sources are asked for"))
             return
-        cluster = parent(sender)
         is_full = not self._held_bytes.has_room(cluster, _size(letter))
         if is_full or len(self._held.get(key, ())) >= CHECKED_LETTERS_MAX:
             self._agent.out.append(Ignored("SequenceData", "too much waits for the leader's list"))
@@ -309,6 +310,7 @@ class Sequences:
         if not first:
             return
         self._held_of[sender] += 1
+        self._held_in.take(cluster)
         source, _, group = key
 
         def hear(result: ListResult) -> None:
@@ -319,6 +321,7 @@ class Sequences:
             waited = self._held.pop(key)
             self._held_bytes.give(cluster, sum(_size(each) for _, each in waited))
             _less(self._held_of, sender)
+            self._held_in.give(cluster)
             for held in waited:
                 self.data(*held)
 
