@@ -5,7 +5,7 @@
                                  └──▶ each of those that have the key ──┐
          refused · silent for `t_auth_s`: Denied ◀── AuthorityAnswer ◀──┘
                                                       │ a proof that holds
-                          Join or JoinLed, as asked ◀─┘  Done, if it speaks: it enters (`fifo`) with the proof
+                          Join or JoinLed, as asked ◀─┘  Done, if it `speaks`: it enters with the proof
     half of its life is over ──▶ ask again
     it has ended, or its authority was revoked ──▶ the member leaves, and is told why (PutOut)
 

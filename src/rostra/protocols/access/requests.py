@@ -23,7 +23,7 @@ class JoinRestricted(Request, frozen=True, tag=80):
     meta: bytes = b""
     closed: bool = False  # of a led group: it hears sequences of members only
     luck: bytes = b""  # 32 bytes at random: the credential is sealed with keys that are made of it
-    speaks: bool = False  # with delivery="fifo": Done is that it may be in it, and it enters then
+    speaks: bool = False  # with delivery, or agreed: Done is that it may be in it, and it enters then
 
 
 class JoinUnique(Request, frozen=True, tag=82):
