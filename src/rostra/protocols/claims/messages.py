@@ -51,6 +51,7 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     birth: Natural = 0  # of the claim: no two claims of one group have the same
     code: str = ""
     why: str = ""
+    alone: bool = False  # no other host holds the claim
 
 
 Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer
