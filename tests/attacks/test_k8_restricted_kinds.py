@@ -1,6 +1,8 @@
 """K8: an agent without a proof tries to claim a restricted name, to lead its set, or to get into its agreed
 group; one with a proof tries to stay when that has ended; a server of the set lets members in without."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -17,6 +19,7 @@ from rostra.protocols.access.messages import ProofShown
 from rostra.protocols.access.proofs import Signer
 from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.server import SHOWN
+from rostra.protocols.agreed import proven
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAnswer, MemberAsked
 from rostra.protocols.agreed.calls import GroupAsked, LookAt
@@ -246,6 +249,31 @@ def test_servers_remove_a_member_whose_proof_has_ended_though_its_agent_keeps_it
     for way in (made.world.cut, made.world.heal):  # nor does it come back with what its host holds
         way("eu.fr.h2 | eu.fr")
         made.world.run(8.0)
+    assert made.members() == [made.ann.address, made.bob.address]
+
+
+@pytest.mark.spec("S-012")
+def test_a_step_verifies_a_few_proofs_and_the_steps_of_a_round_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five thousand proofs take more than a second, in which a server would do nothing else."""
+    looked: list[list[str]] = []
+    some = proven._screen_some
+
+    def counted(server: Any, now: float, core: Any, group: Group, members: Any, out: list[Effect]) -> None:
+        if server.domain == "eu.de":
+            looked.append([each.id.endpoint for each in members])
+        some(server, now, core, group, members, out)
+
+    monkeypatch.setattr(proven, "SCREENED_MAX", 1)
+    monkeypatch.setattr(proven, "_screen_some", counted)
+    made = Payroll()
+    assert made.join(made.eve, 30.0) == Done()
+    all_of_them = made.members()
+    looked.clear()
+    made.world.run(2 * PROOFS_S)
+    assert max(map(len, looked)) == 1 and sorted({me for step in looked for me in step}) == all_of_them
+    made.world.run(20.0 + PROOFS_S)
     assert made.members() == [made.ann.address, made.bob.address]
 
 

@@ -13,6 +13,7 @@ says that it was made later than that, it is later: a node that stood still does
 """
 
 from collections import OrderedDict
+from hashlib import blake2b
 from typing import Final
 
 from rostra.names import Endpoint, Group, RestrictedName
@@ -38,8 +39,9 @@ from rostra.protocols.access.proofs import (
 )
 from rostra.protocols.relaxed.gate import CLOSED, ENDED, Gate
 
-VERDICTS_MAX: Final = 4_096
-"""Proofs whose signatures are not looked at again."""
+VERDICTS_MAX: Final = 32_768
+"""Proofs whose signatures are not looked at again. Lowering it: servers with more restricted members than
+that verify all of them again and again. Raising it: some 500 bytes for each."""
 
 SKEW_MS_MAX: Final = 300_000
 """How far the clocks of an authority and of a node may be apart."""
@@ -86,7 +88,7 @@ class Judge(Gate):
             return ""
         if not proof:
             return NO_PROOF
-        key = (group, endpoint, proof)
+        key = _key(group, endpoint, proof)
         known = self._verdicts.get(key)
         if known is None:
             known = self._verdicts[key] = self._examined(now, authority, group, endpoint, proof)
@@ -113,7 +115,7 @@ class Judge(Gate):
 
     def until_ms(self, group: Group, endpoint: Endpoint, proof: bytes) -> int:
         """When a proof that was found good ends."""
-        why, until_ms = self._verdicts.get((group, endpoint, proof), (NO_PROOF, 0))
+        why, until_ms = self._verdicts.get(_key(group, endpoint, proof), (NO_PROOF, 0))
         return 0 if why else until_ms
 
     def is_answer(self, authority: str, asker: Endpoint, answer: AuthorityAnswer, now: float) -> bool:
@@ -185,3 +187,8 @@ def authority_of(name: str) -> str | None:
         return None
     parsed = relayed_group_name(name)
     return "/".join(parsed.authority) if isinstance(parsed, RestrictedName) else None
+
+
+def _key(group: Group, endpoint: Endpoint, proof: bytes) -> tuple[Group, Endpoint, bytes]:
+    """Of a verdict. A proof with its chain may be much longer."""
+    return group, endpoint, blake2b(proof, digest_size=32).digest()

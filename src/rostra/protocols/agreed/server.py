@@ -153,6 +153,7 @@ class AgreedServer(Holdings, Service):
         self._orphans: dict[MemberId, None] = {}  # their host was lost before their join was done
         self._lost: dict[Domain, Instant] = {}  # branches whose members are to be removed; not before this
         self._timers: set[TimerKey] = set()  # that run
+        self._screened: proven.Screened | None = None  # where to go on
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
@@ -761,7 +762,7 @@ class AgreedServer(Holdings, Service):
         for timer, wanted, after_s in (
             (TELL_AGAIN, untaken, TELL_AGAIN_S),
             (LOST, bool(self._lost), LOSS_AFTER_S),
-            (PROOFS, proven.is_restricted(self), proven.PROOFS_S),
+            (PROOFS, proven.is_restricted(self), proven.next_s(self)),
             (RESTORE, bool(restoring), max(0.0, min(restoring, default=now) - now)),
             (FORM, bool(forming), max(0.0, min(forming, default=now) - now)),
         ):

@@ -10,9 +10,11 @@ answer before it leaves the stack, and goes on from there to the leader.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Answer, Asked
+from rostra.core.room import SharedRoom
 from rostra.errors import BadInput, NoSuchGroup, Unreachable
 from rostra.groups.kinds import LED
 from rostra.groups.members import Members
@@ -28,13 +30,20 @@ if TYPE_CHECKING:
     from rostra.protocols.led.agent import LedAgent
 
 
+class AskedResolve(Struct, frozen=True):
+    """A question that the directory has not answered yet."""
+
+    me: Endpoint
+    user: str
+    name: str | None  # that was asked for without a scope
+
+
 class LedResolves:
     """Of one agent's service, which calls this."""
 
     def __init__(self, agent: "LedAgent") -> None:
-        self.asked: dict[
-            int, tuple[Endpoint, str | None]
-        ] = {}  # by token: the asker; the name, without scope
+        self.asked: dict[int, AskedResolve] = {}  # by token
+        self._room = SharedRoom(QUERIES_MAX)  # users
         self._agent = agent
         self._asked = 0
 
@@ -57,10 +66,18 @@ class LedResolves:
 
     def remember(self, asked: Asked) -> None:
         """The answer does not say who asked, and for which name."""
-        resolve = asked.request
-        self.asked[asked.token] = asked.endpoint, resolve.name if resolve.scope is None else None
-        if len(self.asked) > QUERIES_MAX:
-            del self.asked[next(iter(self.asked))]
+        resolve, user = asked.request, self._agent.directory.user_of(asked.endpoint)
+        if not self._room.has_room(user):  # one of its own is forgotten; of others, none
+            own = (token for token, each in self.asked.items() if each.user == user)
+            self._forget(next(own, next(iter(self.asked))))
+        self._room.take(user)
+        name = resolve.name if resolve.scope is None else None
+        self.asked[asked.token] = AskedResolve(asked.endpoint, user, name)
+
+    def _forget(self, token: int) -> AskedResolve | None:
+        if (known := self.asked.pop(token, None)) is not None:
+            self._room.give(known.user)
+        return known
 
     def _parts(self, me: Endpoint, token: int, name: str, found: Resolved) -> None:
         """The same for several groups of one name: answered when the last list is here."""
@@ -115,7 +132,8 @@ class LedResolves:
     def answered(self, answer: Answer) -> None:
         """If the directory has signposts, go on to the leader's list."""
         token, result = answer.token, answer.result
-        me, name = self.asked.pop(token, (Endpoint(""), None))
+        known = self._forget(token)
+        me, name = (Endpoint(""), None) if known is None else (known.me, known.name)
         if type(result) is Absolute and token >= 0 and names_led(result.members):
             hear = self._answer_list(token, result.group, result.isolated)
             self._ask_list(me, result.group, result.members, hear)
