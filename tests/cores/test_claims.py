@@ -564,3 +564,15 @@ def test_the_same_of_a_wider_scope_at_the_server_of_the_cluster(life: int, kept:
 def _released(effects: list[Effect]) -> list[Group]:
     sent = [each.message for each in effects if isinstance(each, Send)]
     return [each.group for each in sent if isinstance(each, ClaimReleased)]
+
+
+def test_a_host_that_does_not_come_back_to_a_server_that_restarted_is_given_up_as_well() -> None:
+    before = Server("eu.fr", "eu.fr.h1", cluster=True)
+    local = Group("local", Domain("eu.fr"))
+    before.hears("eu.fr.h1", claim("eu.fr.h1", MONITORED, local))
+    fr = Server("eu.fr", cluster=True)
+    fr.registry.own.replace(before.registry.own.all())
+    assert fr.step(LinkUp(Domain("eu.fr.h2"), 1)) == [SetTimer(("claims", GONE, H1), GONE_S)]
+    fr.step(TimerFired(("claims", GONE, H1)))
+    fr.step(TimerFired(LOST))
+    assert fr.claims.table.get("local") is None

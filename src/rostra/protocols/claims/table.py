@@ -51,6 +51,12 @@ class ClaimTable:
         self._load()
         return sorted(self._claims)
 
+    def holders(self) -> list[Domain]:
+        """Of groups with a monitor of their own."""
+        self._load()
+        claims = [each for each in self._claims.values() if each.group_kind.is_monitored]
+        return sorted({host for claim in claims for host in claim.holders})
+
     def held_by(self, host: Domain) -> list[str]:
         self._load()
         return sorted([name for name, claim in self._claims.items() if host in claim.holders])
