@@ -20,12 +20,13 @@ over begins in the same way, with all neighbours of its predecessor (C-163). If 
 know.
 
 A server that has replicas itself sends nothing that depends on a record before a majority of them has it: the
-effects after `Secure` wait (`core/secure.py`). So they do at a node without replicas whose disk is full.
+effects after `Secure` wait (`core/secure.py`). The same holds at a node without replicas whose disk is full.
 
 **A step is bounded.** A packet of a crowd may bring hundreds of messages, each for hundreds of programs.
-After `WORK_MAX` orders and listed members the messages that are left wait, in order, for a timer that is due
-at once: meanwhile links go on answering, and the driver reads its sockets. An epoch of a link neither begins
-nor ends for the core before it has all messages of the one before.
+After `WORK_MAX` orders and listed members the messages that are left wait, in order, for the timer `GO_ON`:
+meanwhile links go on answering. The driver lets it fire in the same turn if that is not long yet, so that
+messages which came together still share their notices; otherwise in the next, after it has read its sockets.
+An epoch of a link neither begins nor ends for the core before it has all messages of the one before.
 
 **Children** are not configured: any server one label below ours may connect. So there is a bound on their
 number, and one that has been down for ten minutes is forgotten.
@@ -79,7 +80,14 @@ from rostra.protocols.links.events import (
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import EndpointsJoined, Inquiry, InquiryReply, ResolveReply, weight
+from rostra.protocols.relaxed.messages import (
+    EndpointsJoined,
+    Inquiry,
+    InquiryReply,
+    ResolveReply,
+    Routed,
+    weight,
+)
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
 
@@ -88,18 +96,21 @@ GRACE: Final = "grace"  # with the path of a neighbour: the timer that ends the 
 
 GO_ON: Final = ("go on",)
 GO_ON_S: Final = 0.001
-"""Not 0: a timer that is due already may fire before the present turn has ended."""
+"""Where the driver has no turns. Not 0: a timer that is due already may fire before this step has ended."""
 
-WORK_MAX: Final = 16_384
-"""Orders of one step, and members in the lists that it was sent: some tens of milliseconds' work. Raising it:
-links and pings wait for longer behind a crowd. Lowering it: joins that were sent together are handled one by
-one, and so are their notices (a list of 5,000 members is 5,000): with 2,048 a crowd of 5,000 did not end."""
+WORK_MAX: Final = 2_048
+"""Orders of one step, and members in the lists that it was sent: some ten milliseconds' work. Raising it:
+links and pings wait for longer behind a crowd. Lowering it: more steps for the same work."""
+
+ENTRY_BYTES: Final = 16
+"""Of a message through the servers, what counts as one: a stream's start in it has some 40 bytes, and costs
+as much as two members of a list. Raising it: steps with many such messages are longer."""
 
 REST_MAX: Final = 8_192
 """Messages that may wait so. Beyond that steps are longer: what a peer sends faster is not kept for it."""
 
 CHILDREN_MAX: Final = 16_384
-"""Links that come from below. Raising it: names that strangers invent cost more memory, 2 KB each."""
+"""Links that come from below. Raising it: invented names cost more memory, 2 KB each."""
 
 FORGOTTEN_AFTER_S: Final = 600.0
 
@@ -252,7 +263,7 @@ class Node:
 
     @property
     def tick_s(self) -> float:
-        """How often the driver hears from our tick timer."""
+        """The interval of our tick timer."""
         return self._config.tick_s
 
     def is_up(self, peer: Domain) -> bool:
@@ -274,8 +285,11 @@ class Node:
                 self._read_one(now, report, outputs)
 
     def _read_one(self, now: Instant, received: Received, outputs: list[Output]) -> None:
-        if type(received.message) in _LISTS:
-            self._read += len(received.message.members)  # each is work, whatever comes of it
+        message = received.message
+        if type(message) in _LISTS:
+            self._read += len(message.members)  # each is work, whatever comes of it
+        elif type(message) is Routed:
+            self._read += len(message.data) // ENTRY_BYTES
         self._hand_up(now, received, outputs)
 
     def _let_wait(self, now: Instant, received: Received, outputs: list[Output]) -> None:
@@ -292,7 +306,7 @@ class Node:
             outputs.append(SetTimer(GO_ON, GO_ON_S))
 
     def _catch_up(self, now: Instant, change: LinkUp | LinkDown | Removed, outputs: list[Output]) -> None:
-        """Before the core hears that an epoch began or ended, it has all that was sent before."""
+        """Before the core learns that an epoch began or ended, it gets all messages from before."""
         peer = change.because.accused if isinstance(change, Removed) else change.peer
         before = [each for each in self._rest if each.sender == peer]
         self._rest = deque([each for each in self._rest if each.sender != peer])
@@ -345,7 +359,7 @@ class Node:
         outputs.append(SetTimer((GRACE, peer), self._config.failover_grace_s))
 
     def _give_up(self, now: Instant, peer: Domain, outputs: list[Output]) -> None:
-        """Tell what was held back. What was to be sent in that epoch, once a record is secured, is not."""
+        """Pass up what was held back. Messages of that epoch that wait for a record are dropped."""
         self.waiting.forget(peer)
         for report in self._held.pop(peer):
             self._pass_up(now, report, outputs)

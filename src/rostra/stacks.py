@@ -4,7 +4,7 @@
                       CallAgent, LedAgent, ClaimAgent, LocalServer
     cluster's server  ClusterCore, and those of a domain's server
     domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, SetAdministration, CallServer,
-                      MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
+                      MovingServer, FrameRelay, LedServer, ClaimServer, DomainServer
     replica           ElectionCore, and while it leads a server of the kinds above
 
 `HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages; before `MovingServer`,
@@ -40,7 +40,8 @@ from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.protocols.atomic.agent import ORDER_AGENT, OrderAgent
-from rostra.protocols.atomic.relay import OrderRelay
+from rostra.protocols.atomic.messages import CarriedFrame
+from rostra.protocols.channel.relay import FrameRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
@@ -51,6 +52,7 @@ from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.led.agent import LedAgent
 from rostra.protocols.led.config import LedConfig
+from rostra.protocols.led.messages import SpreadLetter
 from rostra.protocols.led.server import LedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
@@ -77,7 +79,7 @@ SERVICES: Final = (
         LedAgent,
         LedServer,
     ),
-    *(OrderRelay, AccessAgent, AccessServer, NamesServer, UniqueAgent, ClaimAgent, ClaimServer),
+    *(FrameRelay, AccessAgent, AccessServer, NamesServer, UniqueAgent, ClaimAgent, ClaimServer),
     *(OpenAgent, OpenServer, ForeignAgent, ForeignServer),
     *(LocalServer, DomainServer, ElectionCore),
 )
@@ -241,7 +243,7 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         has_parent=plan.has_parent,
     )
     kinds = (
-        OrderRelay(plan.path),
+        FrameRelay(SpreadLetter, CarriedFrame),
         LedServer(plan.path, plan.led),
         ClaimServer(plan.path, registry, has_parent=plan.has_parent),
     )

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -30,7 +31,7 @@ H1, FAR = "eu.paris.h1", "us.boston.h1"
 
 @pytest.fixture
 def world(rostra_world: Worlds) -> World:
-    return rostra_world({"eu.paris": 1, "us.boston": 1})
+    return rostra_world({"eu.paris": 2, "us.boston": 1})
 
 
 def test_everything_that_is_promised_is_there() -> None:
@@ -57,13 +58,13 @@ def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("membership", ["relaxed", "led"])
-async def test_a_pair_that_no_group_has_is_refused_with_those_to_use_instead(
-    world: World, membership: str
+async def test_an_order_that_a_membership_has_not_is_refused_with_what_to_use_instead(
+    world: World, membership: Literal["relaxed", "led"]
 ) -> None:
     async with rostra.connect(H1) as me:
-        with pytest.raises(NotAvailable, match=f'"{membership}" has no delivery="atomic"') as refused:
-            me.join("chess", membership=membership, delivery="atomic")  # type: ignore[call-overload]
-        assert refused.value.fix == 'use membership="agreed", or delivery="fifo"'
+        with pytest.raises(NotAvailable, match=f'order=.hub. with membership="{membership}"') as refused:
+            me.join("chess", membership=membership, delivery="atomic", order="hub")
+        assert refused.value.fix == 'leave it out, or use membership="agreed"'
         assert refused.value.code == "NOT_AVAILABLE" and not refused.value.retriable
         with pytest.raises(BadInput, match="relaxed, led, agreed"):
             me.join("chess", membership="strict")  # type: ignore[call-overload]
@@ -234,6 +235,33 @@ async def test_an_answer_and_the_changes_after_it_may_come_in_one_read(
         assert [m.endpoint for m in (await asked).members] == [ann.endpoint]
         await world.settled()
         assert [m.endpoint for m in chess.members] == [ann.endpoint, joined.me.endpoint]
+
+
+async def test_a_membership_that_ends_in_the_packet_that_began_it_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain join of an agreed group is answered before the group's kind is known, and taken back."""
+    async with (
+        rostra.connect("eu.paris.h2", name="bob") as bob,
+        bob.join("chess", "eu", membership="agreed"),
+        rostra.connect(H1) as ann,
+    ):
+        await world.settled()
+        ours, arrived, held = ann._connection, AgentConnection.arrived, list[Arrived]()
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                AgentConnection,
+                "arrived",
+                lambda self, items: held.extend(items) if self is ours else arrived(self, items),
+            )
+            asked = asyncio.ensure_future(ann.join("chess", "eu").__aenter__())
+            await world.settled()
+        assert len(held) >= 2
+        ours.arrived(held)
+        with pytest.raises(NotAllowed, match="chess@eu is agreed"):
+            await asked
+        async with ann.join("chess", "eu", membership="agreed") as chess:
+            assert ann.endpoint in [member.endpoint for member in (await anext(aiter(chess))).members]
 
 
 async def test_an_agent_that_is_shutting_down_blames_no_program(world: World) -> None:

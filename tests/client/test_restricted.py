@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -20,11 +22,16 @@ from rostra.errors import (
     AuthUnavailable,
     BadInput,
     DeadlineExceeded,
+    Excluded,
     NameTaken,
+    NotAllowed,
     NotAuthorised,
     NotAvailable,
     Refused,
 )
+from rostra.names import ROOT, Group
+from rostra.protocols.access.requests import CloseGroup, ReopenGroup
+from rostra.protocols.relaxed.requests import Done
 from rostra.sim.processes import WORLD_NAME
 from rostra.testing import World, Worlds
 
@@ -33,7 +40,9 @@ SESAME = b"open sesame"
 LONG_MS = 2**50
 
 ROOT_KEY = make_key("acme", WORLD_NAME)
-KINDS = ["relaxed", "led"]
+KINDS = ["relaxed", "led", "agreed"]
+PUT_OUT = {"agreed": Excluded}
+"""What a member without delivery gets when it has to leave, if it is not the reason itself."""
 
 
 @pytest.fixture
@@ -116,7 +125,7 @@ async def test_a_proof_is_renewed_and_when_it_ends_the_member_has_to_leave(
         assert await listed(eve, "acme!payroll") == [f"{H1}/ann"]
         await asyncio.sleep(60.0)
         assert await listed(eve, "acme!payroll") == []
-        with pytest.raises(AuthUnavailable, match="has ended"):
+        with pytest.raises(PUT_OUT.get(membership, AuthUnavailable), match="has ended"):
             async for _ in group:
                 pass
 
@@ -143,7 +152,7 @@ async def test_revoking_the_middle_authority_revokes_those_below_it(world: World
             await admin.revoke(encode_revocation(revocation))
         await asyncio.sleep(5.0)
 
-        with pytest.raises(NotAuthorised, match="authority was revoked"):
+        with pytest.raises(PUT_OUT.get(membership, NotAuthorised), match="authority was revoked"):
             async for _ in below:
                 pass
         assert await listed(bob, "acme/hr/fr!payroll") == []
@@ -195,7 +204,7 @@ async def test_members_of_a_restricted_group_speak_to_each_other(world: World, m
         for wrong in (b"", b"sesame"):
             with pytest.raises(NotAuthorised, match="wrong word"):
                 await eve.join("acme!payroll", credential=wrong, **how)
-        with pytest.raises(NotAvailable, match="restricted name"):
+        with pytest.raises((NotAvailable, NotAllowed)):
             await eve.join("acme!payroll", role="submit", **how)
         assert await listed(eve, "acme!payroll") == [f"{H1}/ann", f"{FAR}/bob"]
         await says.send(b"hello")
@@ -227,12 +236,186 @@ async def test_a_member_that_speaks_has_to_leave_when_its_proof_ends(world: Worl
                 pass
 
 
-async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(world: World) -> None:
+@pytest.mark.spec("S-011", "S-012", "S-014")
+async def test_a_restricted_group_whose_messages_have_one_order(world: World) -> None:
+    how = {"membership": "agreed", "delivery": "atomic"}
+    top, middle = establish(ROOT_KEY, "hr", LONG_MS)
+    async with (
+        authority(world, middle),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        ann.join("acme/hr!payroll", credential=SESAME, **how) as says,
+        bob.join("acme/hr!payroll", credential=SESAME, **how) as hears,
+    ):
+        with pytest.raises(NotAuthorised, match="wrong word"):
+            await bob.join("acme/hr!payroll", "us", credential=b"sesame", **how)
+        await hears.ready()
+        await says.send(b"hello")
+        async for item in hears:
+            if isinstance(item, rostra.Message):
+                assert (item.source, item.body) == (ann.endpoint, b"hello")
+                break
+        async with rostra.connect_admin(CENTRE) as admin:
+            await admin.revoke(encode_revocation(revoke(top, "acme/hr")[1]))
+        for group in (says, hears):
+            with pytest.raises(Excluded, match="authority was revoked"):
+                async for _ in group:
+                    pass
+        assert await listed(bob, "acme/hr!payroll") == []
+
+
+@pytest.mark.spec("S-012", "S-015", "V-045")
+async def test_calls_about_an_agreed_group_with_a_restricted_name(world: World) -> None:
+    """Looking is open to all. Its members change it; it is made by the first of them, and proofs are for one
+    name."""
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        ann.join("acme!payroll", membership="agreed", credential=SESAME) as payroll,
+        bob.join("lobby", membership="agreed"),
+    ):
+        seen = await bob.groups.look("acme!payroll")
+        assert [each.endpoint for each in seen.view.members] == [ann.endpoint]
+        assert "acme!payroll" in [each.name for each in await bob.groups.list()]
+        await payroll.set_attributes({"shift": "night"})
+        await asyncio.sleep(2.0)
+        assert payroll.attributes_of(ann.endpoint) == {"shift": "night"}
+        for refused in (
+            bob.groups.delete("acme!payroll"),
+            bob.groups.remove("acme!payroll", [ann.endpoint]),
+            bob.groups.set_attributes("acme!payroll", attributes={"a": "b"}),
+            bob.groups.create("acme!lunch"),
+            bob.groups.split("lobby", "acme!lunch", "hall", where={}),
+            ann.groups.split("acme!payroll", "a", "b", where={}),
+            ann.groups.merge("acme!payroll", "lobby", "hall"),
+        ):
+            with pytest.raises(NotAllowed, match="restricted name"):
+                await refused
+        await asyncio.sleep(20.0)
+        assert [each.endpoint for each in payroll.members] == [ann.endpoint], "it has its proof yet"
+        await ann.groups.delete("acme!payroll")
+
+
+@pytest.mark.spec("S-012")
+@pytest.mark.parametrize(
+    ("membership", "delivery"),
+    [*itertools.product(KINDS, ["none", "fifo"]), ("agreed", "atomic")],
+)
+async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(
+    world: World, membership: str, delivery: str
+) -> None:
+    how = {"membership": membership, "delivery": delivery, "credential": SESAME}
     async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
         for _ in range(2):
             with pytest.raises(DeadlineExceeded):
-                await ann.join("acme!payroll", credential=SESAME, delivery="fifo", deadline_s=0.01)
+                await ann.join("acme!payroll", deadline_s=0.01, **how)
             await asyncio.sleep(10.0)
             assert await listed(ann, "acme!payroll") == []
-        async with ann.join("acme!payroll", credential=SESAME, delivery="fifo"):
+        async with ann.join("acme!payroll", **how):
             assert await listed(ann, "acme!payroll") == [f"{H1}/ann"]
+
+
+# Closed to all but those whom the authority lets in
+
+
+VAULT = Group("acme!vault", ROOT)
+
+
+async def close(world: World, *, closed: bool = True) -> None:
+    order = CloseGroup(VAULT, ()) if closed else ReopenGroup(VAULT)
+    assert world.sim.administer(ROOT, order).result == Done()
+    await world.settled()
+
+
+async def looked(me: rostra.Me, group: str) -> tuple[Any, ...]:
+    """All that a program sees of a group, without the group's name."""
+    found: list[Any] = [await listed(me, group), (await me.resolve(group)).members]
+    async with me.watch(group) as watch:
+        await watch.ready()
+        found.append(watch.members)
+    for asked in (
+        me.groups.look(group),
+        me.groups.set_attributes(group, attributes={"a": "b"}),
+        me.join(group, membership="agreed", create=False),
+        me.join(group, credential=b"sesame"),
+        me.join(group, credential=b"sesame", delivery="fifo"),
+    ):
+        with pytest.raises(Refused) as refused:
+            await asked
+        found.append((refused.value.code, refused.value.what.replace(group, "it")))
+    names = [each.name for each in await me.groups.list()]
+    return (*found, group in names)
+
+
+@pytest.mark.spec("C-167", "C-168", "S-089")
+@pytest.mark.parametrize("how", ["relaxed", "fifo", "agreed"])
+async def test_an_authority_alone_says_for_whom_a_group_is_there(world: World, how: str) -> None:
+    kind = {"delivery": "fifo"} if how == "fifo" else {"membership": how}
+    await close(world)
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(H2, name="eve") as eve,
+        rostra.connect(FAR, name="bob") as bob,
+        bob.join("acme!vault", credential=SESAME, **kind) as first,
+        ann.join("acme!vault", credential=SESAME, **kind) as second,
+    ):
+        await world.settled()
+        for each in (first, second):
+            assert sorted([member.endpoint for member in each.members]) == [ann.endpoint, bob.endpoint]
+        assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+        # One answer for a closed group and for none.
+        assert await looked(eve, "acme!vault") == await looked(eve, "acme!never")
+        await close(world, closed=False)
+        assert await listed(eve, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+
+
+@pytest.mark.spec("C-167", "S-012")
+async def test_a_group_is_there_for_a_host_while_a_proof_of_its_program_lasts(world: World) -> None:
+    await close(world)
+    async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR, name="bob") as bob:
+        async with (
+            authority(world, ROOT_KEY, lifetime_s=60.0),
+            rostra.connect(H2, name="eve") as eve,
+            eve.watch("acme!vault") as watch,
+            bob.join("acme!vault", credential=SESAME),
+            ann.join("acme!vault", credential=SESAME),
+        ):
+            await asyncio.sleep(200.0)  # over some renewals
+            assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+            assert watch.members == ()
+            async with eve.join("acme!vault", credential=SESAME):
+                await world.settled()
+                assert len(watch.members) == 3, "the watch of a host that is let in later"
+            world.crash("eu.paris")
+            await asyncio.sleep(20.0)
+            world.restart("eu.paris")
+            await world.settled()
+            assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+        await asyncio.sleep(100.0)
+        assert await listed(ann, "acme!vault") == [] == await listed(bob, "acme!vault")
+        with pytest.raises(NotAllowed, match="cannot be led"):
+            await ann.join("acme!vault", membership="led", credential=SESAME)
+        refused = world.sim.administer(ROOT, CloseGroup(Group("lobby", ROOT), ())).result
+        assert refused.code == BadInput.code, "a public name has no authority"
+
+
+@pytest.mark.spec("C-167")
+async def test_members_stay_when_their_group_is_closed_and_led_ones_have_to_leave(world: World) -> None:
+    async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
+        stays = await ann.join("acme!vault", credential=SESAME)
+        async with rostra.connect(H2, name="eve") as eve, eve.watch("acme!vault") as watch:
+            await watch.ready()
+            assert len(watch.members) == 1
+            await close(world)
+            async with rostra.connect(FAR, name="bob") as bob, bob.join("acme!vault", credential=SESAME):
+                await world.settled()
+                assert len(stays.members) == 2 and await listed(eve, "acme!vault") == []
+        await stays.close()
+        await close(world, closed=False)
+        led = await ann.join("acme!vault", credential=SESAME, membership="led")
+        await close(world)
+        with pytest.raises(NotAllowed, match="not for programs"):
+            async for _ in led:
+                pass

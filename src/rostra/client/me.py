@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rostra.client import choices, leadership, replicated, shares
 from rostra.client.admin import inspect
-from rostra.client.agreed import AgreedMembership
+from rostra.client.agreed import AgreedMembership, asking
 from rostra.client.agreed_fifo import AgreedConversation
 from rostra.client.calls import ANSWER, CALLS_REMEMBERED, opened
 from rostra.client.connection import AgentConnection, as_error
@@ -78,6 +78,7 @@ class Me(Joins, Sets):
         self._away = False  # since the agent was lost, until all that we had is ours again
         self._follows: dict[tuple[str, str | None], FollowedGroup] = {}  # by name and scope
         self._memberships: dict[Group, Membership] = {}
+        self._joining: dict[Group, tuple[Membership, asyncio.Future[Any]]] = {}  # that are asked for
         self._watches: dict[Group, WatchFollow] = {}
         self._conversations: dict[Group, Conversation] = {}
         self._agreed: dict[Group, AgreedStay] = {}
@@ -304,13 +305,22 @@ class Me(Joins, Sets):
         if online:
             joined._online = self._copies.follow(group, self._number)
         try:
-            await self._ask(joined._asks_in(online))
+            await self._connection.writable()
+            answer = self._post(joined._asks_in(online))
+            asked = self._joining.setdefault(group, (joined, answer))
+            try:
+                await self._connection.settle(answer)
+            finally:
+                if asked[0] is joined:
+                    del self._joining[group]
         except BaseException as error:
             if online:
                 self._copies.unfollow(group, self._number)
             if isinstance(error, asyncio.CancelledError) and group not in self._memberships:
                 self._post_if_open(joined._asks_out())
             raise
+        if joined._left is not None:
+            raise again(joined._left)
         self._memberships[group] = joined
         self._look_up(group)
 
@@ -338,7 +348,7 @@ class Me(Joins, Sets):
         with contextlib.ExitStack() as failed:
             failed.callback(self._forget_agreed, stay)
             try:
-                await self._ask(stay.join)
+                await self._ask(asking(stay.join))
             except asyncio.CancelledError:
                 ordered = isinstance(stay, Ordered)
                 self._post_if_open(LeaveOrdered(group) if ordered else LeaveAgreed(group))
@@ -493,7 +503,7 @@ class Me(Joins, Sets):
             self._settling.append((conversation, connection.post(self._number, conversation.asks_in())))
         for group, stay in self._agreed.items():
             connection.converse(self._number, group, stay.hear)
-            self._settling.append((stay, connection.post(self._number, stay.join)))
+            self._settling.append((stay, connection.post(self._number, asking(stay.join))))
         for group, follow in self._watches.items():
             watch = requests.Watch(group, *follow.place_in(connection.memory))
             self._settling.append((None, connection.post(self._number, watch)))
@@ -593,6 +603,11 @@ class Me(Joins, Sets):
     def _put_out(self, group: Group, refusal: RostraError) -> None:
         """The agent has taken us out of this group, and of no other."""
         joined = self._memberships.pop(group, None)
+        if joined is None and group in self._joining:
+            # Let in and put out in one packet: the answer is here, and the call that waits for it has not
+            # run yet. Before the answer, it is about a membership that we have left.
+            entering, answer = self._joining[group]
+            joined = entering if answer.done() else None
         if joined is not None:
             joined._refused(refusal)
             if joined._online is not None:

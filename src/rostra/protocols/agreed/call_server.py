@@ -48,7 +48,14 @@ from rostra.protocols.agreed.orders import (
     stands,
 )
 from rostra.protocols.agreed.part import CoreSet
-from rostra.protocols.agreed.refusals import fix_of, groups_named, is_hidden, lets_others_in, why_not
+from rostra.protocols.agreed.refusals import (
+    fix_of,
+    groups_named,
+    is_for_members,
+    lets_others_in,
+    why_not,
+    why_not_restricted,
+)
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
 from rostra.protocols.agreed.sheets import group_sheet, has_sheet, matches
 from rostra.protocols.relaxed.domain import SERVER
@@ -121,8 +128,11 @@ class CallServer(Service):
 
     def _asked(self, now: Instant, message: GroupAsked, out: list[Effect]) -> None:
         group, gate = message.group, self.stack[SERVER].gate
-        if any(is_hidden(gate, each, message.question.host) for each in groups_named(group, message.call)):
+        host, named = message.question.host, groups_named(group, message.call)
+        if any(gate.is_closed_to(each, host) for each in named):
             return self._refuse(message, NoSuchGroup.__name__, out)
+        if why := why_not_restricted(group, message.call):
+            return self._answer(message, NotAllowed.code, why, "choose another name", out)
         if (closed := lets_others_in(gate, group, message.call)) is not None:
             why = f"{closed} is closed, and would begin with members that it is not for"
             return self._answer(message, NotAllowed.code, why, "choose another name", out)
@@ -148,6 +158,11 @@ class CallServer(Service):
                 self._list(core, message, message.call, out)
             case OrderCall(order) if core.table.get(group) is None and not isinstance(order, CreateGroup):
                 self._refuse(message, NoSuchGroup.__name__, out)
+            case OrderCall() if (known := core.table.get(group)) and is_for_members(
+                group, message.call, message.caller, known
+            ):
+                why = f"{group} is a restricted name, and is changed by its members alone"
+                self._answer(message, NotAllowed.code, why, "ask one of them", out)
             case OrderCall(order) if self._is_beyond_share(core, message.question.host, group, order):
                 why = f"{message.question.host} has created {HOST_CREATED_MAX} groups of {group.scope}"
                 self._answer(message, TooLarge.code, why, "delete some of them", out)
@@ -235,7 +250,7 @@ class CallServer(Service):
             sheet = group_sheet(known.view.attributes)
             if (
                 stands(known)
-                and not is_hidden(self.stack[SERVER].gate, name, asked.question.host)
+                and not self.stack[SERVER].gate.is_closed_to(name, asked.question.host)
                 and name.scope == asked.group.scope
                 and (call.member is None or any(each.endpoint == call.member for each in known.view.ids))
                 and matches(() if sheet is None else sheet.properties, call.where)

@@ -23,7 +23,7 @@ HOST_QUEUE_MAX: Final = 64
 """Requests of one host that are among the changes that wait at one server; the rest of them wait for these. A
 host that asks for thousands of changes keeps others waiting for as many."""
 
-HOST_GROUPS_MAX: Final = 1_024
+HOST_GROUPS_MAX: Final = 2_048
 """Groups of which one host has members, at one server. As many as it may claim."""
 
 EMPTIED_MAX: Final = 1_024

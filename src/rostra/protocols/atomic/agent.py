@@ -6,13 +6,29 @@
     stations of other hosts: of our LAN by the data channel, of other clusters by way of the servers
 
 Who is a member is agreed by servers (`protocols/agreed`), and this service only asks there. What it adds is
-one order: of the messages of all members, and of the views between them (A-003, A-089).
+one order: of the messages of all members, and of the views between them (A-003, A-089). With relaxed and led
+membership the group's own monitor decides (`admitting.py`).
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send, TimerFired
+from rostra.core.effects import (
+    Asked,
+    CancelTimer,
+    Effect,
+    EndpointGone,
+    Event,
+    Ignored,
+    Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+)
 from rostra.core.stack import Service, ServiceName
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
@@ -22,7 +38,15 @@ from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
-from rostra.protocols.atomic.events import FramesHeard, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.admitting import APART, DIED, WAIT, MonitoredGroups
+from rostra.protocols.atomic.events import (
+    FramesHeard,
+    HubPost,
+    OrderJoinAsked,
+    OrderLeaveAsked,
+    OrderSubmitted,
+    StationCast,
+)
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import (
     AnyStationMessage,
@@ -32,13 +56,17 @@ from rostra.protocols.atomic.messages import (
     decode_carried,
     encode_carried,
 )
+from rostra.protocols.atomic.monitored import MonitoredStation
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import GIVEN_UP
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
-from rostra.protocols.fifo.events import Cast, Paused, Resumed, StreamsLost, Transmit
+from rostra.protocols.channel.messages import SPREAD_MAX
+from rostra.protocols.claims.config import APART_S
+from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
+from rostra.protocols.relaxed.requests import Close
 
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
@@ -47,19 +75,25 @@ AnyStation = Station | NegotiatedStation
 
 class OrderAgent(Service):
     name = ORDER_AGENT
-    takes = (OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame)
+    takes = (
+        *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame),
+        *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
+    )
 
     def __init__(self, host: Domain, config: FifoConfig | None = None) -> None:
         self.host = host
         self.stations: dict[Group, AnyStation] = {}
+        self.monitored = MonitoredGroups(self)
         self._numbers = 0  # that stations which are gone have used in this life (A-016)
         self._bytes = (config or FifoConfig()).datagram_bytes
         self._lan = parent(host)
+        self._is_apart = False  # from our server, since APART was set
 
     @property
     def any_group(self) -> Group | None:
         """One that our programs are in, or want to be, if any."""
-        return next((group for group, each in self._agreed.groups.items() if each.kind.is_ordered), None)
+        agreed = (group for group, each in self._agreed.groups.items() if each.kind.is_ordered)
+        return next(agreed, next(iter(self.monitored.groups), None))
 
     @property
     def _agreed(self) -> AgreedAgent:
@@ -80,6 +114,27 @@ class OrderAgent(Service):
                 if (station := self.stations.get(group)) is not None:
                     station.reads(now, me, isinstance(event, Resumed), out)
                     self._after(now, station, out)
+            case OrderJoinAsked():
+                self.monitored.join(now, event, out)
+            case OrderLeaveAsked(me, token, group):
+                self.monitored.leave(now, group, me, token, out)
+            case EndpointGone(me):
+                self.monitored.endpoint_gone(now, me, DIED, out)
+            case Asked(me):  # to close it
+                self.monitored.endpoint_gone(now, me, LEFT, out)
+            case LinkUp(peer) | LinkMoved(peer):
+                if peer == self._lan and self._is_apart:
+                    self._is_apart = False
+                    out.append(CancelTimer(APART))
+            case LinkDown(peer):
+                if peer == self._lan and self.monitored.groups:
+                    self._is_apart = True
+                    out.append(SetTimer(APART, APART_S))
+            case TimerFired(timer) if timer == APART:
+                self._is_apart = False
+                self.monitored.apart(now, out)
+            case TimerFired((_, name, scope, word)) if word == WAIT:
+                self.monitored.waited(now, Group(str(name), Domain(str(scope))), out)
             case TimerFired((_, name, scope, *rest)):
                 station = self.stations.get(Group(str(name), Domain(str(scope))))
                 if station is not None:
@@ -87,7 +142,7 @@ class OrderAgent(Service):
                     self._after(now, station, out)
             case Received(sender, CarriedFrame() as carried):
                 message = decode_carried(carried.body)
-                if sender != self._lan or carried.to != self.host:
+                if sender != self._lan or self.host not in carried.hosts:
                     out.append(Ignored("CarriedFrame", "not for us"))
                 elif message is None:
                     out.append(Ignored("CarriedFrame", "not a message"))
@@ -96,9 +151,11 @@ class OrderAgent(Service):
         return self._sent(out)
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """Agreed membership says that something is new in these groups."""
+        """Agreed membership says that something is new in these groups; or it is for those without."""
+        heard = effects
+        effects = self.monitored.hear(now, effects)
         if not any(type(effect) is AgreedChanged for effect in effects):
-            return effects
+            return effects if effects is heard else self._sent(list(effects))
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
         for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
             self._look(now, group, rest)
@@ -120,11 +177,16 @@ class OrderAgent(Service):
     def _look(self, now: Instant, group: Group, out: list[Effect]) -> None:
         known = self._agreed.groups.get(group)
         station = self.stations.get(group)
+        why = {
+            each.endpoint: each.item.reason
+            for each in out
+            if isinstance(each, Deliver) and isinstance(each.item, Excluded) and each.group == group
+        }
         if known is None or not known.kind.is_ordered:
             if station is not None:
                 for me in sorted(station.gallery.members):
-                    station.gone(me, LEFT, out)
-                self._close(station, out)
+                    station.gone(me, why.get(me, LEFT), out)
+                self.close(station, out)
             return
         if station is None:
             id = StationId(self.host, self.stack[AGENT].incarnation)
@@ -132,7 +194,7 @@ class OrderAgent(Service):
         inside = _inside(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
-                station.gone(me, LEFT, out)
+                station.gone(me, why.get(me, LEFT), out)
             elif me not in inside or (member.knows and inside[me] != member.came):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
@@ -150,19 +212,27 @@ class OrderAgent(Service):
             return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
         return Station(group, me, kind.stable, self._bytes)
 
-    def _close(self, station: AnyStation, out: list[Effect]) -> None:
+    def monitored_station(self, group: Group, me: StationId, kind: GroupKind) -> MonitoredStation:
+        station = MonitoredStation(group, me, kind.stable, self._bytes, self._numbers)
+        self.stations[group] = station
+        return station
+
+    def close(self, station: AnyStation, out: list[Effect]) -> None:
         station.closed(out)
         self._numbers = max(self._numbers, station.numbers)
         del self.stations[station.group]
 
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
         """Who must go?"""
+        if isinstance(station, MonitoredStation):
+            self.monitored.after(now, station, out)
+            return
         gallery = station.gallery
         if why := station.excluded:
             while gallery.members:
                 self._lose(now, station, min(gallery.members), why, out)
             if self.stations.get(station.group) is station:  # one who asks meanwhile begins with another
-                self._close(station, out)
+                self.close(station, out)
         elif gallery.is_watched:
             for me in gallery.expelled:
                 self._lose(now, station, me, "it did not read what it was given", out)
@@ -175,28 +245,34 @@ class OrderAgent(Service):
     # To other hosts
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
+        """Where datagrams of our LAN reach, by these; to hosts of other clusters each message once."""
         if not any(type(effect) in (HubPost, StationCast) for effect in effects):
             return effects
-        return [each for effect in effects for each in self._ways(effect)]
+        out: list[Effect] = []
+        far: dict[tuple[Group, int], tuple[AnyStationMessage, list[Domain]]] = {}
+        for effect in effects:
+            if not isinstance(effect, HubPost | StationCast):
+                out.append(effect)
+                continue
+            group, message = effect.group, effect.message
+            hosts = effect.to if isinstance(effect, StationCast) else (effect.to,)
+            if any(parent(host) == self._lan for host in hosts):
+                near: Any = message
+                is_cast = isinstance(effect, StationCast)
+                out.append(Cast(group, near) if is_cast else Transmit(hosts[0], group, near))
+            beyond = [host for host in hosts if parent(host) != self._lan]
+            if beyond:
+                far.setdefault((group, id(message)), (message, []))[1].extend(beyond)
+        for (group, _), (message, beyond) in far.items():
+            out += self._carried(beyond, group, message)
+        return out
 
-    def _ways(self, effect: Effect) -> Sequence[Effect]:
-        if isinstance(effect, StationCast):
-            near = [host for host in effect.to if parent(host) == self._lan]
-            far = [host for host in effect.to if parent(host) != self._lan]
-            once = [Cast(effect.group, cast(Any, effect.message))] if near else []
-            return [*once, *self._carried(far, effect.group, effect.message)]
-        if not isinstance(effect, HubPost):
-            return (effect,)
-        if parent(effect.to) == self._lan:
-            return (Transmit(effect.to, effect.group, cast(Any, effect.message)),)
-        return self._carried([effect.to], effect.group, effect.message)
-
-    def _carried(self, hosts: Sequence[Domain], group: Group, message: AnyStationMessage) -> Sequence[Effect]:
-        """To hosts of other clusters."""
-        if hosts and not self._agreed.up:
-            return (Ignored(type(message).__name__, "our server is out of sight"),)
-        body = encode_carried(message) if hosts else b""
-        return [Send(self._lan, CarriedFrame(self.host, host, group, body)) for host in hosts]
+    def _carried(self, hosts: list[Domain], group: Group, message: AnyStationMessage) -> list[Effect]:
+        if not self._agreed.up:
+            return [Ignored(type(message).__name__, "our server is out of sight")]
+        body = encode_carried(message)
+        ways = [tuple(hosts[first : first + SPREAD_MAX]) for first in range(0, len(hosts), SPREAD_MAX)]
+        return [Send(self._lan, CarriedFrame(self.host, way[0], group, body, way[1:])) for way in ways]
 
     def receiving_hosts(self, group: Group) -> set[Domain]:
         """The other hosts of our LAN that have members in this group."""

@@ -46,7 +46,8 @@ class FrameReceived(Event, frozen=True):
 
 
 class GateAsked(Event, frozen=True):
-    """Management opens the gate. `exists`: what a directory says; None: there is no directory (A-082)."""
+    """Management opens the gate. `exists`: what a directory says; None: ask whom there is, for
+    none knows (A-082)."""
 
     exists: bool | None = None
 
@@ -368,8 +369,3 @@ class GateTurn:
     @property
     def frozen(self) -> bool:
         return self.s.suspended is not None and self.s.suspended.frozen
-
-    @property
-    def suspended_by_other(self) -> bool:
-        held = self.s.suspended
-        return held is not None and held.sl.station != self.s.me

@@ -8,8 +8,7 @@ for. A frame is looked at in the view that it names: from an older one it is ans
 member that missed an accept follows (A-099), and from a station that is not in the view `NOT_MEMBER` (A-013).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -135,7 +134,9 @@ def _open(turn: GateTurn, exists: bool | None) -> None:
         turn.ignore(GateAsked(), "gate is open")
         return
     turn.put(standing="opening", exists=exists)
-    if not turn.config.executes:
+    if exists is False:
+        monitor.found(turn)
+    elif not turn.config.executes:
         monitor.begin(turn, "open")
 
 
@@ -153,7 +154,7 @@ def _leave(turn: GateTurn) -> None:
 def _check_access(turn: GateTurn) -> None:
     if turn.s.standing == "open" and (cause := access.exceeded(turn.s.access, turn.now)):
         turn.note("access_exceeded", cause)
-        if turn.config.executes:
+        if turn.config.reports_access:
             turn.do(AccessExceeded(cause))
         else:
             _leave(turn)
@@ -410,8 +411,3 @@ def _keyed(effect: Effect, group: Group) -> Effect:
         case SetTimer(timer) | CancelTimer(timer):
             return replace(effect, timer=(timer[0], group.name, group.scope, *timer[1:]))
     return effect
-
-
-def frames_of(effects: Sequence[Any]) -> list[AnyAmpFrame]:
-    """For tests and drivers: what is to be sent."""
-    return [each.frame for each in effects if hasattr(each, "frame")]

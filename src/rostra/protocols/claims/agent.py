@@ -12,7 +12,7 @@ link went down, may have been recorded.
 Groups of relaxed membership with no delivery or ``fifo`` claim nothing. Where such a member meets a strong
 one, in whichever order they joined, the weaker is removed: its agent receives a notice of the strong member,
 asks the server of the scope for the kind (by releasing a claim that it does not hold), and trusts only that
-answer. Any program that may join may claim; the `access` service will restrict it.
+answer. Any program that may join may claim; of a restricted name, with its proof.
 
 For a group whose scope is this host, this agent is the server of the scope.
 """
@@ -41,6 +41,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BadInput,
@@ -56,8 +57,8 @@ from rostra.errors import (
 from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
-from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
+from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX, CLAIMS_OF_HOST_MAX
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
@@ -79,6 +80,13 @@ AGAIN: Final[TimerKey] = ("claims", "again")
 
 OWN: Final = 0
 """The token of what we ask on our own account; programs' are above."""
+
+
+class ClaimKept(Event, frozen=True):
+    """From the service of a group: its claim is held until that is over, members or not; or is over now."""
+
+    group: Group
+    kept: bool
 
 
 class JoinClaimed(Event, frozen=True):
@@ -104,12 +112,14 @@ class AskedClaim(Struct, eq=False):
 
 class ClaimAgent(Service):
     name = CLAIM_AGENT
-    takes = (ClaimAnswer, JoinClaimed, LinkUp, LinkDown, LinkMoved)
+    takes = (ClaimAnswer, JoinClaimed, ClaimKept, LinkUp, LinkDown, LinkMoved)
 
     def __init__(self, host: Domain, registry: Registry) -> None:
         self.host = host
         self.held: dict[Group, GroupKind] = {}
         self.asked: dict[Group, AskedClaim] = {}
+        self.kept: set[Group] = set()
+        self._alone: set[Group] = set()  # no other host held it when we claimed it
         self.releasing: dict[Group, Ids] = {}
         self.up = False  # the link to the server
         self._server = parent(host)
@@ -130,6 +140,9 @@ class ClaimAgent(Service):
                     self._join(now, event, out)
                 except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
                     out.append(Answer(event.token, denied(refusal)))
+            case ClaimKept(group, kept):
+                (self.kept.add if kept else self.kept.discard)(group)
+                self._left(group, out)
             case Received(sender, ClaimAnswer() as answer):
                 if sender != self._server or answer.claimer != self.host:
                     out.append(Ignored("ClaimAnswer", "not a neighbour"))
@@ -192,9 +205,33 @@ class ClaimAgent(Service):
                 f"the server of {group.scope} is out of sight: {self.host} is cut off from {self._server}",
                 fix="ask again when it is back",
             )
+        elif not self._has_room(event.endpoint):
+            raise TooLarge(
+                f"{self.host} claims groups for its users, and for one of them no more than are free",
+                fix="leave some groups of strong kinds",
+            )
         else:
             self.releasing.pop(group, None)
             self._ask(group, kind, [event], out)
+
+    def is_alone(self, group: Group) -> bool:
+        """Had no other host a part in the group when we claimed it?"""
+        return group.scope == self.host or group in self._alone
+
+    def _has_room(self, me: Endpoint) -> bool:
+        user, groups = self._agent.user_of(me), self.held.keys() | self.asked.keys()
+        count = len(groups)
+        return leaves_room(
+            CLAIMS_OF_HOST_MAX, count, lambda: sum(self._user(each) == user for each in groups)
+        )
+
+    def _user(self, group: Group) -> str:
+        """Of the first one that it is claimed for."""
+        if (asked := self.asked.get(group)) is not None and asked.waiting:
+            return self._agent.user_of(asked.waiting[0].endpoint)
+        members = self._agent.groups[group].members if group in self._agent.groups else {}
+        first = next((me for me, each in members.items() if _is_strong(each.kind)), Endpoint(""))
+        return self._agent.user_of(first)
 
     def _held(self, group: Group) -> GroupKind | None:
         if group.scope != self.host:
@@ -209,7 +246,16 @@ class ClaimAgent(Service):
     def _send_claim(self, group: Group, out: list[Effect]) -> None:
         asked, id = self.asked[group], self._new_id()
         asked.ids, asked.times = _with(asked.ids, id), asked.times + 1
-        out.append(Send(self._server, Claim(id, self.host, group, asked.group_kind)))
+        claim = Claim(id, self.host, group, asked.group_kind)
+        if "!" in group.name and (proven := self._proven(group, asked)) is not None:
+            claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven)
+        out.append(Send(self._server, claim))
+
+    def _proven(self, group: Group, asked: AskedClaim) -> tuple[Endpoint, bytes] | None:
+        """A member that may be in this restricted group, with its newest proof."""
+        waiting, permits = [each.endpoint for each in asked.waiting], self._agent.gate.permits
+        those = [*waiting, *self._members_of(group, strong=True)]
+        return next(((me, permits[me, group]) for me in those if (me, group) in permits), None)
 
     def _send_release(self, group: Group, out: list[Effect]) -> None:
         id = self._new_id()
@@ -235,6 +281,8 @@ class ClaimAgent(Service):
             self._failed(group, asked, answer, out)
         else:
             del self.asked[group]
+            if asked.waiting:
+                (self._alone.add if answer.alone else self._alone.discard)(group)
             self._decided(now, group, asked, answer.group_kind, out)
 
     def _failed(self, group: Group, asked: AskedClaim, answer: ClaimAnswer, out: list[Effect]) -> None:
@@ -279,7 +327,7 @@ class ClaimAgent(Service):
 
     def _left(self, group: Group, out: list[Effect]) -> None:
         """Does this host still have members of the kind that it holds? If not, release the claim."""
-        if self._held(group) is None or self._members_of(group, strong=True):
+        if self._held(group) is None or self._is_used(group):
             return
         if group.scope == self.host:
             permanent = self._registry.is_permanent(group)
@@ -293,6 +341,9 @@ class ClaimAgent(Service):
         self.releasing[group] = ()
         if self.up:
             self._send_release(group, out)
+
+    def _is_used(self, group: Group) -> bool:
+        return group in self.kept or bool(self._members_of(group, strong=True))
 
     def _members_of(self, group: Group, *, strong: bool) -> list[Endpoint]:
         table = self._agent.groups.get(group)
@@ -332,7 +383,7 @@ class ClaimAgent(Service):
     def _renew(self, out: list[Effect]) -> None:
         """Our server, or another replica of it, knows nothing of what we hold and asked."""
         for group in sorted(self.held):
-            if not self._members_of(group, strong=True):
+            if not self._is_used(group):
                 del self.held[group]
                 self.asked.pop(group, None)
                 self.releasing[group] = ()

@@ -7,10 +7,13 @@
 They have their own block of message numbers and use the tree of servers of relaxed membership.
 """
 
-from msgspec import Struct
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from rostra.groups.attributes import PROOF_BYTES_MAX
 from rostra.groups.kinds import GroupKind
-from rostra.names import Domain, Group
+from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural
 from rostra.protocols.relaxed.messages import MessageId
 
@@ -29,6 +32,13 @@ class Claim(ClaimMessage, frozen=True, tag=48):
     group_kind: GroupKind
 
 
+class ProvenClaim(Claim, frozen=True, tag=51):
+    """The same of a restricted name, with the proof of one such member: who may not join, claims nothing."""
+
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
+
+
 class ClaimReleased(ClaimMessage, frozen=True, tag=49):
     """This host has no such members, or none any more; which kind stands? Sent again until it is answered."""
 
@@ -41,6 +51,7 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     birth: Natural = 0  # of the claim: no two claims of one group have the same
     code: str = ""
     why: str = ""
+    alone: bool = False  # no other host holds the claim
 
 
-Message = Claim | ClaimReleased | ClaimAnswer
+Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer

@@ -13,13 +13,15 @@ kinds are ordered in one log, and every later leader has the records behind ever
 **Which hosts hold a claim.** A host whose agent the cluster's server declares dead has left, like its members
 in all other views; the cluster's server releases the claims that it forwarded for it. A domain that is cut
 off has not left: it may have members, and its claims stay until it releases them. When a host comes back it
-claims again; if another kind stands by then, its agent removes its members.
+claims again; if another kind stands by then, its agent removes its members. A group with a monitor of its own
+(`GroupKind.is_monitored`) may go on behind a cut from its server, so there a dead host's claim stands until
+its agent is back in another life, or for `GONE_S`. A host that holds such a claim alone founds the group.
 
 **Without room on the disk** a new claim is refused with the reason, a release is not answered, so that it is
 sent again, and claims of hosts that are gone are released when there is room.
 
 **No name is locked by asking.** A host claims so many groups, and none that is not for it: groups that are
-closed to it, and restricted names as a kind that those do not have. It is named (`ClaimRefused`).
+closed to it, and restricted names without the proof of a member. It is named (`ClaimRefused`).
 
 A neighbour is trusted about the hosts behind it only: a claim or release must come from the side of the
 claimer, and an answer from that of the scope's server (C-125).
@@ -49,12 +51,12 @@ from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
-from rostra.names import Domain, Group, depth, inside
-from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased
+from rostra.names import Domain, Group, depth, host_of, inside
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.gate import CLOSED, Gate
+from rostra.protocols.relaxed.gate import CLOSED, LED_CLOSED, Gate
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import REGISTRY, Registry
@@ -63,6 +65,7 @@ from rostra.protocols.relaxed.routing import OUTSIDE
 CLAIM_SERVER: ServiceName["ClaimServer"] = ServiceName("claims server")
 
 LOST: Final[TimerKey] = ("claims", "lost")
+GONE: Final = "gone"
 
 PASSED_ON: Final = "next hop is down"
 NO_SERVER: Final = "the root has no server"
@@ -79,7 +82,7 @@ class ClaimRefused(Observation, frozen=True):
 
 class ClaimServer(Service):
     name = CLAIM_SERVER
-    takes = (Claim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
+    takes = (Claim, ProvenClaim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
 
     def __init__(self, domain: Domain, registry: Registry, *, has_parent: bool = True) -> None:
         self.domain = domain
@@ -89,7 +92,10 @@ class ClaimServer(Service):
             Domain, dict[Group, GroupKind]
         ] = {}  # at a cluster: by host, claims of wider scopes
         self.gone: dict[Domain, set[Group]] = {}  # the same of hosts that are gone: until that is answered
-        self._lost: list[Domain] = []  # hosts that are gone, and may hold claims of our own scope
+        self._lost: list[tuple[Domain, int]] = []
+        """Hosts that are gone, and may hold claims of our own scope; of all lives but this one. 0: of all;
+        -1: only those that end at once."""
+        self._lives: dict[Domain, int] = {}  # of the agents of a cluster, also of those that are gone
         self._registry = registry
         self._sequence = 0
 
@@ -108,12 +114,16 @@ class ClaimServer(Service):
                 if relation is None:
                     return [_ignored(message, "sender is not connected")]
                 return [*self._release_lost(), *self._received(now, sender, relation, message)]
+            case TimerFired((_, word, str(host))) if word == GONE:
+                return [] if host in self._neighbours.up else self._given_up(Domain(host), 0)
             case TimerFired():
                 return self._release_lost()
             case LinkDown(peer):
                 return self._link_down(peer)
             case RoomChanged("") if self._lost:
                 return [SetTimer(LOST, 0.0)]
+            case LinkUp(peer, life) if self._is_host(peer):
+                return self._link_up(peer, life)
             case LinkUp(peer) | LinkMoved(peer) if peer == self._neighbours.parent:
                 gone = sorted([(host, group) for host, groups in self.gone.items() for group in groups])
                 return [self._released(host, group) for host, group in gone]
@@ -143,10 +153,13 @@ class ClaimServer(Service):
             return [_ignored(message, "out of scope")]
         if isinstance(message, Claim) and not message.group_kind.is_claimed:
             return [_ignored(message, "nothing to claim")]
-        if scope == self.domain:
+        effects: list[Effect | ClaimAnswer]
+        if isinstance(message, Claim) and (why := self._not_proven(now, message)):
+            effects = _refused(message, NotAllowed.code, why)
+        elif scope == self.domain:
             effects = self._decide(message)
-        elif (why := self._pass_by(message)) is not None:
-            effects = _refused(message, TooLarge.code, why)
+        elif (full := self._pass_by(message)) is not None:
+            effects = _refused(message, TooLarge.code, full)
         else:
             effects = self._pass_on(sender, message)
         found: list[Effect] = []
@@ -156,6 +169,21 @@ class ClaimServer(Service):
             else:
                 found.append(Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect)
         return found
+
+    def _not_proven(self, now: Instant, message: Claim) -> str:
+        """Why a restricted name cannot be claimed so; empty if it can. Each server on the way asks: an agent
+        claims for a member that may join, and in a kind of which members have proofs."""
+        group, kind = message.group, message.group_kind
+        if "!" not in group.name or self._gate.is_closed_to(group, message.claimer):
+            return ""  # to those that it is closed to, the server of the scope says that it is not there
+        is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
+        if not is_led and kind.membership is not MembershipKind.AGREED:
+            return f"a restricted name cannot be {kind}"
+        if is_led and self._gate.is_by_authority(group):
+            return LED_CLOSED
+        if not isinstance(message, ProvenClaim) or host_of(message.endpoint) != message.claimer:
+            return "the claim of a restricted name needs the proof of a member of that host"
+        return self._gate.why_not(now, group, message.endpoint, message.proof)
 
     # Of our own scope
 
@@ -181,13 +209,12 @@ class ClaimServer(Service):
             if not holds and self._gate.is_closed_to(message.group, host):
                 none = _answer(message, code=NoSuchGroup.code, why="there is no such group")
                 return [ClaimRefused(host, message.group, CLOSED), none]
-            if not holds and (why := _not_restricted(message)):
-                return _refused(message, NotAllowed.code, why)
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
-            standing = self.table.claim(name, host, message.group_kind)
+            standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
         rests_on = map(Secure, self.table.records_of(name, host))
-        return [*rests_on, _answer(message, standing.group_kind, standing.birth)]
+        alone = list(standing.holders) == [host]
+        return [*rests_on, _answer(message, standing.group_kind, standing.birth, alone=alone)]
 
     # Of a wider one
 
@@ -231,15 +258,32 @@ class ClaimServer(Service):
 
     # Hosts that are gone
 
+    def _is_host(self, peer: Domain) -> bool:
+        return self._neighbours.cluster and self._neighbours.relation(peer) is Relation.CHILD
+
+    def _link_up(self, peer: Domain, life: int) -> list[Effect]:
+        """What it held in an earlier life it does not hold any more. With the first host that is there, the
+        time begins to run of those that were with a server before us, and are not with us."""
+        holders = [] if self._lives else [each for each in self.table.holders() if self._is_host(each)]
+        before, self._lives[peer] = self._lives.get(peer, life), life
+        waits = [SetTimer(("claims", GONE, each), GONE_S) for each in holders if each != peer]
+        return [*waits, *self._given_up(peer, life, passed=before != life)]
+
     def _link_down(self, peer: Domain) -> list[Effect]:
-        if not self._neighbours.cluster or self._neighbours.relation(peer) is not Relation.CHILD:
+        if not self._is_host(peer):
             return []
+        return [SetTimer(("claims", GONE, peer), GONE_S), *self._given_up(peer, -1)]
+
+    def _given_up(self, peer: Domain, life: int, *, passed: bool = True) -> list[Effect]:
         effects: list[Effect] = []
-        if self.table.held_by(peer):
+        if self.table.held_before(peer, life) if life > 0 else self.table.held_by(peer):
             # In a step of its own: notices of the loss do not wait for our replicas.
-            self._lost.append(peer)
+            self._lost.append((peer, life))
             effects.append(SetTimer(LOST, 0.0))
-        groups = self.passed.pop(peer, {})
+        held = self.passed.pop(peer, {})
+        groups = {each for each, kind in held.items() if passed and (life >= 0 or not kind.is_monitored)}
+        if rest := {each: kind for each, kind in held.items() if each not in groups}:
+            self.passed[peer] = rest
         if groups:
             self.gone.setdefault(peer, set()).update(groups)
         if self._neighbours.parent in self._neighbours.up:
@@ -252,8 +296,11 @@ class ClaimServer(Service):
             return []
         lost, self._lost = self._lost, []
         removed: list[KeyedRecord] = []
-        for host in lost:
-            for name in self.table.held_by(host):
+        for host, life in lost:
+            for name in self.table.held_before(host, life) if life > 0 else self.table.held_by(host):
+                standing = self.table.get(name)
+                if life < 0 and standing is not None and standing.group_kind.is_monitored:
+                    continue
                 permanent = self._registry.is_permanent(Group(name, self.domain))
                 removed += self.table.release(name, host, permanent=permanent)
         return [*map(Secure, removed)]
@@ -277,21 +324,20 @@ class ClaimServer(Service):
             del self.gone[host]
 
 
-def _not_restricted(message: Claim) -> str:
-    """Why a restricted name cannot be of that kind; empty if it can."""
-    kind = message.group_kind
-    is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
-    return "" if "!" not in message.group.name or is_led else f"a restricted name cannot be {kind}"
-
-
 def _refused(message: ClaimMessage, code: str, why: str) -> list[Effect | ClaimAnswer]:
     return [ClaimRefused(message.claimer, message.group, why), _answer(message, code=code, why=why)]
 
 
 def _answer(
-    message: ClaimMessage, kind: GroupKind | None = None, birth: int = 0, *, code: str = "", why: str = ""
+    message: ClaimMessage,
+    kind: GroupKind | None = None,
+    birth: int = 0,
+    *,
+    code: str = "",
+    why: str = "",
+    alone: bool = False,
 ) -> ClaimAnswer:
-    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why)
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone)
 
 
 def _ignored(message: object, why: str) -> Ignored:

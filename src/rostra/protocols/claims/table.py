@@ -1,7 +1,7 @@
 """The claims of one scope: which strong kind each group has, and which hosts have members in it.
 
     claim/<group>          kind and birth       made by the first claim, removed with the last holder
-    hold/<host>/<group>                         that host has members, or asked to have them
+    hold/<host>/<group>    life of the agent    that host has members, or asked to have them
 
 Both are keyed records (`core/records.py`), so a takeover or a restart loses none. A claim of a permanent
 group stays without holders.
@@ -24,12 +24,13 @@ CLAIM: Final = "claim/"
 HOLD: Final = "hold/"
 
 _decoder: Final = msgspec.msgpack.Decoder(GroupKind)
+_life_decoder: Final = msgspec.msgpack.Decoder(int)
 
 
 class StandingClaim(Struct, eq=False):
     group_kind: GroupKind
     birth: int
-    holders: set[Domain]
+    holders: dict[Domain, int]  # and in which life of its agent each claimed it
 
 
 class ClaimTable:
@@ -50,9 +51,19 @@ class ClaimTable:
         self._load()
         return sorted(self._claims)
 
+    def holders(self) -> list[Domain]:
+        """Of groups with a monitor of their own."""
+        self._load()
+        claims = [each for each in self._claims.values() if each.group_kind.is_monitored]
+        return sorted({host for claim in claims for host in claim.holders})
+
     def held_by(self, host: Domain) -> list[str]:
         self._load()
         return sorted([name for name, claim in self._claims.items() if host in claim.holders])
+
+    def held_before(self, host: Domain, life: int) -> list[str]:
+        """By an earlier life of its agent, as far as that is known."""
+        return [name for name in self.held_by(host) if self._claims[name].holders[host] not in (0, life)]
 
     def why_not(self, name: str, host: Domain) -> str:
         """Why this host cannot have a claim of this group; empty if it can."""
@@ -68,18 +79,18 @@ class ClaimTable:
             return f"{CLAIMS_OF_CHILD_MAX} claims of this scope are held by {self._child(host)}"
         return ""
 
-    def claim(self, name: str, host: Domain, kind: GroupKind) -> StandingClaim:
+    def claim(self, name: str, host: Domain, kind: GroupKind, life: int = 0) -> StandingClaim:
         """Hold the claim of this group, which is of this kind if there is one."""
         self._load()
         claim = self._claims.get(name)
         if claim is None:
             record = self._records.put(CLAIM + name, msgspec.msgpack.encode(kind))
-            claim = self._claims[name] = StandingClaim(kind, record.version, set())
+            claim = self._claims[name] = StandingClaim(kind, record.version, {})
         assert claim.group_kind == kind, f"{name} is {claim.group_kind}"
-        if host not in claim.holders:
-            self._records.put(_hold(name, host), b"")
-            claim.holders.add(host)
-            self._held_by[self._child(host)] += 1
+        if claim.holders.get(host) != life:
+            self._records.put(_hold(name, host), msgspec.msgpack.encode(life))
+            self._held_by[self._child(host)] += host not in claim.holders
+            claim.holders[host] = life
         self._seen = self._records.version
         return claim
 
@@ -89,7 +100,7 @@ class ClaimTable:
         claim = self._claims.get(name)
         if claim is None or host not in claim.holders:
             return []
-        claim.holders.discard(host)
+        del claim.holders[host]
         self._held_by[self._child(host)] -= 1
         removed = [self._records.put(_hold(name, host), None)]
         self._seen = self._records.version
@@ -125,11 +136,11 @@ class ClaimTable:
         for record in self._records.under(CLAIM):
             name, kind = record.key.removeprefix(CLAIM), decode_kind(record.data or b"")
             if kind is not None and _is_name(name):
-                self._claims[name] = StandingClaim(kind, record.version, set())
+                self._claims[name] = StandingClaim(kind, record.version, {})
         for record in self._records.under(HOLD):
             host, _, name = record.key.removeprefix(HOLD).partition("/")
             if name in self._claims and _is_path(host):
-                self._claims[name].holders.add(Domain(host))
+                self._claims[name].holders[Domain(host)] = _decode_life(record.data or b"")
                 self._held_by[self._child(Domain(host))] += 1
 
 
@@ -139,6 +150,14 @@ def decode_kind(data: bytes) -> GroupKind | None:
     except UNDECODABLE:
         return None
     return kind if kind.is_claimed else None
+
+
+def _decode_life(data: bytes) -> int:
+    """0: not known."""
+    try:
+        return max(0, _life_decoder.decode(data))
+    except UNDECODABLE:
+        return 0
 
 
 def _hold(name: str, host: Domain) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rostra.core.effects import SetTimer, Tell
-from rostra.groups.kinds import LED, LED_FIFO
+from rostra.groups.kinds import LED, DeliveryKind, MembershipKind
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
@@ -58,7 +58,9 @@ class LedFollows:
                 self._follow_told(group, follow, result)
 
         follow.query = 0  # while we ask: the answer may come at once
-        query = ListQuery(group, hear, follow.known, follow.signpost, expected=follow.signpost is not None)
+        asker = self._agent.directory.user_of(next(iter(self._followers(group)), Endpoint("")))
+        is_expected = follow.signpost is not None
+        query = ListQuery(group, hear, follow.known, follow.signpost, expected=is_expected, asker=asker)
         number = self._agent.ask(query)
         if follow.query == 0:
             follow.query = number
@@ -128,4 +130,7 @@ def without_doubt(member: Member) -> Member:
 def is_speaker(table: LocalGroup, endpoint: Endpoint) -> bool:
     """Members that speak follow the directory: their streams hang on it."""
     member = table.members.get(endpoint)
-    return member is not None and member.kind == LED_FIFO
+    kind = None if member is None else member.kind
+    return (
+        kind is not None and kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.NONE
+    )
