@@ -17,10 +17,12 @@ from rostra.errors import (
     NotInScope,
     NotMember,
     Terminated,
+    TooLarge,
     ViewUnknown,
 )
 from rostra.groups.items import AgreedViewId
 from rostra.names import host_of
+from rostra.protocols.agreed import call_server
 from rostra.testing import World
 
 WORLDS = {
@@ -544,3 +546,27 @@ def test_a_created_group_without_members_and_a_deleted_one_outlive_their_server(
     place.world.run(for_s=20)
     assert place.do(look).attributes == {"tier": "gold"}
     place.world.close()
+
+
+@pytest.mark.spec("V-040")
+def test_a_host_creates_as_many_groups_as_its_share_and_others_have_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_server, "HOST_CREATED_MAX", 3)
+    place = Place("sites")
+
+    async def create(me: rostra.Me, names: str) -> None:
+        for name in names:
+            await me.groups.create(name, place.scope)
+
+    async def delete(me: rostra.Me) -> None:
+        await me.groups.delete("b", place.scope)
+
+    place.do(lambda me: create(me, "abc"))
+    with pytest.raises(TooLarge, match="has created 3 groups"):
+        place.do(lambda me: create(me, "d"))
+    place.do(lambda me: create(me, "def"), host=1)
+    place.do(delete)
+    place.do(lambda me: create(me, "g"))
+    with pytest.raises(TooLarge):
+        place.do(lambda me: create(me, "h"))

@@ -17,7 +17,7 @@ from typing import Final
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, Unreachable, ViewUnknown
+from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, TooLarge, Unreachable, ViewUnknown
 from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed.calls import (
     GROUPS_MAX,
@@ -33,10 +33,20 @@ from rostra.protocols.agreed.calls import (
     PastView,
 )
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb
+from rostra.protocols.agreed.config import HOST_CREATED_MAX
 from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPutOut
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
 from rostra.protocols.agreed.ordering import core_of
-from rostra.protocols.agreed.orders import CreateGroup, encode_order, stands
+from rostra.protocols.agreed.orders import (
+    AnyOrder,
+    CreateGroup,
+    DeleteGroup,
+    MergeGroups,
+    RemoveMembers,
+    SplitGroup,
+    encode_order,
+    stands,
+)
 from rostra.protocols.agreed.part import CoreSet
 from rostra.protocols.agreed.refusals import (
     fix_of,
@@ -47,7 +57,7 @@ from rostra.protocols.agreed.refusals import (
     why_not_restricted,
 )
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
-from rostra.protocols.agreed.sheets import group_sheet, matches
+from rostra.protocols.agreed.sheets import group_sheet, has_sheet, matches
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.routing import OUTSIDE
@@ -67,6 +77,7 @@ class CallServer(Service):
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.waiting: dict[str, GroupAsked] = {}  # by request
+        self.created: dict[Domain, set[Group]] = {}  # by programs of each host; they stay without members
 
     @property
     def _neighbours(self) -> Neighbours:
@@ -152,6 +163,9 @@ class CallServer(Service):
             ):
                 why = f"{group} is a restricted name, and is changed by its members alone"
                 self._answer(message, NotAllowed.code, why, "ask one of them", out)
+            case OrderCall(order) if self._is_beyond_share(core, message.question.host, group, order):
+                why = f"{message.question.host} has created {HOST_CREATED_MAX} groups of {group.scope}"
+                self._answer(message, TooLarge.code, why, "delete some of them", out)
             case OrderCall(order):
                 request = f"call {message.question}"
                 self.waiting[request] = message
@@ -164,6 +178,32 @@ class CallServer(Service):
                         now, self.stack.call(now, self, AGREED_SERVER, GroupOrdered(group, change))
                     )
         return None
+
+    def _is_beyond_share(self, core: CoreSet, host: Domain, group: Group, order: AnyOrder) -> bool:
+        """Would groups stay without members, of this host's programs, that are more than its share? From now
+        on they are counted as such."""
+        match order:
+            case DeleteGroup() | RemoveMembers():
+                return False
+            case SplitGroup(one, other):
+                named = {one, other}
+            case MergeGroups(new=new):
+                named = {new}
+            case _:
+                named = {group}
+
+        def stays(each: Group) -> bool:
+            known = core.table.get(each)
+            return known is not None and has_sheet(known.view.attributes)
+
+        new = {each for each in named if not stays(each)}
+        counted = self.created.get(host, set()) | new
+        if len(counted) > HOST_CREATED_MAX:
+            counted = new | set(filter(stays, counted))
+        if new and len(counted) > HOST_CREATED_MAX:
+            return True
+        self.created[host] = counted
+        return False
 
     def _call(self, now: Instant, ordered: GroupOrdered, out: list[Effect]) -> None:
         out += self.hear(now, self.stack.call(now, self, AGREED_SERVER, ordered))

@@ -35,6 +35,9 @@ CREATED_MAX: Final = 4_096
 """Groups that were created, or were given attributes, in one set: they stay without members until they are
 deleted. One more is refused."""
 
+HOST_CREATED_MAX: Final = 1_024
+"""Of these, those of programs of one host, as the server counts that proposes them, since it started."""
+
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what its core-set has not answered. A lost hop of the branch costs as much."""
 
