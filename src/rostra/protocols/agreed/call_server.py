@@ -196,11 +196,11 @@ class CallServer(Service):
             known = core.table.get(each)
             return known is not None and has_sheet(known.view.attributes)
 
-        new = {each for each in named if not stays(each)}
-        counted = self.created.get(host, set()) | new
+        fresh = {each for each in named if not stays(each)}
+        counted = self.created.get(host, set()) | fresh
         if len(counted) > HOST_CREATED_MAX:
-            counted = new | set(filter(stays, counted))
-        if new and len(counted) > HOST_CREATED_MAX:
+            counted = fresh | set(filter(stays, counted))
+        if fresh and len(counted) > HOST_CREATED_MAX:
             return True
         self.created[host] = counted
         return False
