@@ -213,7 +213,8 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     services = access, UniqueAgent(), *scopes, *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
-    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path, plan.fifo.config), *services)
+    order = OrderAgent(plan.path, plan.fifo.config, registry.logs)
+    return Stack(HostCore(plan.path, plan.fifo.config), order, *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:

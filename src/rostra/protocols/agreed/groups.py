@@ -385,7 +385,7 @@ class GroupTable(Struct, frozen=True):
             return self._deleted(known, outcome, pid)
         changed = _kept(part, view, outcome)
         if change.request and change.verb in (GroupVerb.LEAVE, GroupVerb.FAIL):
-            changed = _departed(changed, known_here)
+            changed = _departed(changed, known_here, is_dead=change.verb is GroupVerb.FAIL)
             if view == part.view and part.blocked:  # it may go on without those that it waited for
                 again = replace(view, revision=view.revision + 1, joined=(), left=(), failed=(), parts=())
                 tried = _judged(_kept(changed, again, None), absent, may_begin=may_begin)
@@ -567,11 +567,15 @@ def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGro
     return known
 
 
-def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
-    """These are on no side: they left, or their host says that they are dead. Rules do not ask for them."""
+def _departed(part: AgreedGroup, gone: tuple[MemberId, ...], *, is_dead: bool = False) -> AgreedGroup:
+    """These are on no side: they left, or their host says that they are dead. Rules do not ask for them; with
+    ``stable="disk"`` a dead one counts as here, since its host is, with all that it had."""
     state = part.living
     left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
     attempts = tuple([each for each in left if each.members])
+    if is_dead and part.kind.stable == "disk":
+        dead = {*state.dead, *[each.id for each in state.members if each.id in gone]}
+        return replace(part, living=replace(state, attempts=attempts, dead=tuple(sorted(dead))))
     return replace(part, living=replace(state, members=_rest(state.members, gone), attempts=attempts))
 
 

@@ -252,7 +252,8 @@ class Holdings(Leasing):
 def _awaited(known: AgreedGroup) -> set[MemberId]:
     """Members of its view, and those that its rule asks for."""
     counted = [known.living.members, *[each.members for each in known.living.attempts]]
-    return {*known.view.ids, *[each.id for members in counted for each in members]}
+    asked = {each.id for members in counted for each in members}.difference(known.living.dead)
+    return asked.union(known.view.ids)
 
 
 def _place(held: HostHolds) -> tuple[int, int, str]:

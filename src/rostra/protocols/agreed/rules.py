@@ -240,6 +240,9 @@ class LivingState(Struct, frozen=True, array_like=True):
     returned: tuple[tuple[MemberId, Number], ...] = ()
     """Members of it that were out of a living view before: each with the fence with which it was back. In one
     order, however they came to be known: two states that say the same are equal."""
+    dead: tuple[MemberId, ...] = ()
+    """Members of it of which their hosts say that they are dead, where what they had is on the disks of those
+    hosts: they are on no other side, and count as here."""
 
     def attempted(self, members: RuleMembers) -> "LivingState":
         """Before a view of these members is acknowledged."""
@@ -273,7 +276,7 @@ def united_state(states: Iterable[LivingState]) -> LivingState:
     returned: dict[MemberId, int] = {}
     for id, fence in [each for state in known for each in state.returned]:
         returned[id] = max(fence, returned.get(id, 0))
-    return LivingState(last.fence, last.members, tuple(order), tuple(sorted(returned.items())))
+    return LivingState(last.fence, last.members, tuple(order), tuple(sorted(returned.items())), last.dead)
 
 
 class Verdict(Struct, frozen=True):
@@ -286,9 +289,10 @@ def verdict(rule: Rule, here: Iterable[MemberId], state: LivingState) -> Verdict
     present = frozenset(here)
     if len(state.attempts) > ATTEMPTS_MAX:
         return Verdict(False, "too many attempts are open")
-    if state.members and not rule.holds(state.members, present):
+    heard_of = present.union(state.dead)
+    if state.members and not rule.holds(state.members, heard_of):
         return Verdict(
-            False, f"{_count(state.members, present)} of {len(state.members)} who lived last are here"
+            False, f"{_count(state.members, heard_of)} of {len(state.members)} who lived last are here"
         )
     for attempt in state.attempts:
         if not rule.holds(attempt.members, present):

@@ -49,7 +49,7 @@ def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[Memb
     asked = frozenset([each.endpoint for each in left])
     gone = [] if before is None else [each for each, _ in before.members if each not in here]
     return ShownView(
-        agreed.key,
+        agreed.shown or agreed.key,
         members,
         agreed.fence,
         tuple([endpoint for endpoint, _ in members if endpoint not in was]),

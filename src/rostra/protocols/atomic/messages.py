@@ -198,6 +198,12 @@ class HubReport(HubMessage, frozen=True, tag=68):
     next: Natural = 0
     low: Natural = 0  # the lowest position that it still holds
     members: Endpoints = ()  # here, that wait for their first view
+    # With ``stable="disk"``:
+    origin: ViewKey | None = None  # the epoch with which its order began
+    accept: Natural = 0  # below this everything is stable
+    anew: bool = False  # no member here was given anything of it in this life
+    left: bool = False  # its members had left when it was written
+    founds: bool = False  # it may begin the order, if no host has one
 
     @property
     def epoch(self) -> ViewKey | None:
@@ -208,6 +214,7 @@ class HubAsk(HubMessage, frozen=True, tag=69):
     """The first station of an agreed view: report."""
 
     view: ViewKey
+    waits: Annotated[str, Meta(max_length=512)] = ""  # what keeps it from beginning, though all have
 
 
 class HubStart(HubMessage, frozen=True, tag=70):
@@ -219,6 +226,8 @@ class HubStart(HubMessage, frozen=True, tag=70):
     first: Natural
     position: Natural
     mark: Natural
+    anew: bool = False  # you have no part in the order yet: forget what is on your disk
+    origin: ViewKey | None = None  # with ``stable="disk"``: the epoch with which the order began
 
 
 class HubOut(HubMessage, frozen=True, tag=71):

@@ -109,6 +109,9 @@ class ClaimAgent(Service):
     def __init__(self, host: Domain, registry: Registry) -> None:
         self.host = host
         self.held: dict[Group, GroupKind] = {}
+        self.made: dict[Group, GroupKind] = {}  # of those, the claims that this host made: it was the first
+        self.begun: set[Group] = set()  # groups of which something is on our disk
+        self.over: set[Group] = set()  # that were deleted
         self.asked: dict[Group, AskedClaim] = {}
         self.releasing: dict[Group, Ids] = {}
         self.up = False  # the link to the server
@@ -214,7 +217,7 @@ class ClaimAgent(Service):
     def _send_release(self, group: Group, out: list[Effect]) -> None:
         id = self._new_id()
         self.releasing[group] = _with(self.releasing[group], id)
-        out.append(Send(self._server, ClaimReleased(id, self.host, group)))
+        out.append(Send(self._server, ClaimReleased(id, self.host, group, group in self.over)))
 
     def _enter(self, now: Instant, event: JoinClaimed, out: list[Effect]) -> None:
         """Into the directory, with its kind."""
@@ -228,6 +231,7 @@ class ClaimAgent(Service):
         if answer.id in self.releasing.get(group, ()):
             if not answer.code:
                 del self.releasing[group]
+                self.over.discard(group)
                 self._stands(now, group, answer.group_kind, out)
         elif asked is None or answer.id not in asked.ids:
             out.append(Ignored("ClaimAnswer", "late reply"))
@@ -235,6 +239,8 @@ class ClaimAgent(Service):
             self._failed(group, asked, answer, out)
         else:
             del self.asked[group]
+            if answer.made and answer.group_kind is not None:
+                self.made[group] = answer.group_kind
             self._decided(now, group, asked, answer.group_kind, out)
 
     def _failed(self, group: Group, asked: AskedClaim, answer: ClaimAnswer, out: list[Effect]) -> None:
@@ -286,6 +292,8 @@ class ClaimAgent(Service):
             out += map(Secure, self._own.release(group.name, self.host, permanent=permanent))
         else:
             del self.held[group]
+            if self.made.pop(group, None) is not None and group not in self.begun:
+                self.over.add(group)
             self.asked.pop(group, None)  # to renew it
             self._release(group, out)
 

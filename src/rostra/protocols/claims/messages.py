@@ -32,6 +32,8 @@ class Claim(ClaimMessage, frozen=True, tag=48):
 class ClaimReleased(ClaimMessage, frozen=True, tag=49):
     """This host has no such members, or none any more; which kind stands? Sent again until it is answered."""
 
+    over: bool = False  # with ``stable="disk"``: the group is deleted, or was not begun
+
 
 class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     """Under the id of the question: the kind that stands; none, if the group is not claimed any more. Or why
@@ -41,6 +43,7 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     birth: Natural = 0  # of the claim: no two claims of one group have the same
     code: str = ""
     why: str = ""
+    made: bool = False  # the claim was made by this life of the host's agent
 
 
 Message = Claim | ClaimReleased | ClaimAnswer

@@ -125,7 +125,9 @@ class ClaimServer(Service):
             return effects
         forgotten: list[Effect] = []
         for name in self.table.names():
-            if not self._registry.is_permanent(Group(name, self.domain)):
+            standing = self.table.get(name)
+            lasts = standing is not None and is_lasting(standing.group_kind)
+            if not lasts and not self._registry.is_permanent(Group(name, self.domain)):
                 forgotten += [Secure(record) for record in self.table.forget(name)]
         return [*effects, *forgotten]
 
@@ -166,7 +168,9 @@ class ClaimServer(Service):
         if isinstance(message, ClaimReleased):
             if no_room and holds:
                 return [_ignored(message, NO_ROOM)]  # it is sent again until it is answered
-            permanent = self._registry.is_permanent(message.group)
+            permanent = self._registry.is_permanent(message.group) or (
+                standing is not None and is_lasting(standing.group_kind) and not message.over
+            )
             removed = self.table.release(name, host, permanent=permanent)
             standing = self.table.get(name)
             if standing is None:
@@ -185,9 +189,10 @@ class ClaimServer(Service):
                 return _refused(message, NotAllowed.code, why)
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
-            standing = self.table.claim(name, host, message.group_kind)
-        rests_on = map(Secure, self.table.records_of(name, host))
-        return [*rests_on, _answer(message, standing.group_kind, standing.birth)]
+            standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
+        rests_on = self.table.records_of(name, host)
+        made = self.table.is_made(name, host, message.id.incarnation)
+        return [*map(Secure, rests_on), _answer(message, standing.group_kind, standing.birth, made=made)]
 
     # Of a wider one
 
@@ -254,7 +259,9 @@ class ClaimServer(Service):
         removed: list[KeyedRecord] = []
         for host in lost:
             for name in self.table.held_by(host):
-                permanent = self._registry.is_permanent(Group(name, self.domain))
+                standing = self.table.get(name)
+                lasts = standing is not None and is_lasting(standing.group_kind)
+                permanent = lasts or self._registry.is_permanent(Group(name, self.domain))
                 removed += self.table.release(name, host, permanent=permanent)
         return [*map(Secure, removed)]
 
@@ -277,6 +284,11 @@ class ClaimServer(Service):
             del self.gone[host]
 
 
+def is_lasting(kind: GroupKind) -> bool:
+    """Does its claim stand without holders? The order of such a group is on disks, and is not begun twice."""
+    return kind.stable == "disk"
+
+
 def _not_restricted(message: Claim) -> str:
     """Why a restricted name cannot be of that kind; empty if it can."""
     kind = message.group_kind
@@ -289,9 +301,15 @@ def _refused(message: ClaimMessage, code: str, why: str) -> list[Effect | ClaimA
 
 
 def _answer(
-    message: ClaimMessage, kind: GroupKind | None = None, birth: int = 0, *, code: str = "", why: str = ""
+    message: ClaimMessage,
+    kind: GroupKind | None = None,
+    birth: int = 0,
+    *,
+    code: str = "",
+    why: str = "",
+    made: bool = False,
 ) -> ClaimAnswer:
-    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why)
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, made)
 
 
 def _ignored(message: object, why: str) -> Ignored:

@@ -1,7 +1,8 @@
 """The claims of one scope: which strong kind each group has, and which hosts have members in it.
 
     claim/<group>          kind and birth       made by the first claim, removed with the last holder
-    hold/<host>/<group>                         that host has members, or asked to have them
+    hold/<host>/<group>    life of its agent    that host has members, or asked to have them; who made the
+                                                claim says in which life
 
 Both are keyed records (`core/records.py`), so a takeover or a restart loses none. A claim of a permanent
 group stays without holders.
@@ -68,16 +69,19 @@ class ClaimTable:
             return f"{CLAIMS_OF_CHILD_MAX} claims of this scope are held by {self._child(host)}"
         return ""
 
-    def claim(self, name: str, host: Domain, kind: GroupKind) -> StandingClaim:
-        """Hold the claim of this group, which is of this kind if there is one."""
+    def claim(self, name: str, host: Domain, kind: GroupKind, life: int = 0) -> StandingClaim:
+        """Hold the claim of this group, which is of this kind if there is one. It is made in this life of the
+        host's agent, if it is."""
         self._load()
         claim = self._claims.get(name)
+        made = b""
         if claim is None:
+            made = str(life).encode()
             record = self._records.put(CLAIM + name, msgspec.msgpack.encode(kind))
             claim = self._claims[name] = StandingClaim(kind, record.version, set())
         assert claim.group_kind == kind, f"{name} is {claim.group_kind}"
         if host not in claim.holders:
-            self._records.put(_hold(name, host), b"")
+            self._records.put(_hold(name, host), made)
             claim.holders.add(host)
             self._held_by[self._child(host)] += 1
         self._seen = self._records.version
@@ -105,6 +109,11 @@ class ClaimTable:
         removed = [self._records.put(CLAIM + name, None)]
         self._seen = self._records.version
         return removed
+
+    def is_made(self, name: str, host: Domain, life: int) -> bool:
+        """Was this claim made by this life of this host's agent?"""
+        record = self._records.get(_hold(name, host))
+        return record is not None and record.data == str(life).encode()
 
     def records_of(self, name: str, host: Domain) -> list[KeyedRecord]:
         """What an answer to this host about this group rests on, in the order of versions."""

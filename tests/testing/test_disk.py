@@ -1,0 +1,203 @@
+"""Groups with ``stable="disk"`` in a pretended world: what was acknowledged is there after all hosts were
+lost."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+import rostra
+from rostra.errors import Excluded
+from rostra.testing import World
+
+HOSTS = ("paris.h1", "paris.h2", "paris.h3")
+
+
+class Keeper:
+    """A member of a group that is on disk: what it was given before its first view, and after."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.before: list[bytes] = []
+        self.after: list[bytes] = []
+        self.items: list[object] = []
+        self.acknowledged: list[bytes] = []
+        self.group: rostra.Ordered | None = None
+        self.stop = asyncio.Event()
+        self.excluded = ""
+
+    async def run(self) -> None:
+        async with rostra.connect(name=self.name) as me:
+            self.group = await me.join(
+                "ledger", "paris", membership="agreed", delivery="atomic", survive="majority", stable="disk"
+            )
+            reading = asyncio.create_task(self.read(self.group))
+            await self.stop.wait()
+            await self.group.leave()
+            await reading
+
+    async def read(self, group: rostra.Ordered) -> None:
+        seen = self.before
+        try:
+            async for item in group:
+                self.items.append(item)
+                if isinstance(item, rostra.View):
+                    seen = self.after
+                elif isinstance(item, rostra.Message):
+                    seen.append(item.body)
+        except Excluded as error:
+            self.excluded = str(error)
+
+    async def say(self, *bodies: bytes) -> None:
+        assert self.group is not None
+        for body in bodies:
+            await self.group.send(body)
+            self.acknowledged.append(body)
+
+    @property
+    def waits_for(self) -> str:
+        last = self.items[-1] if self.items else None
+        return last.because if isinstance(last, rostra.Blocked) else ""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World({"paris": 3}, seed=5)
+    yield world
+    world.close()
+
+
+def begin(world: World, *hosts: str) -> list[Keeper]:
+    keepers = [Keeper(host.replace(".", "-")) for host in hosts]
+    for host, keeper in zip(hosts, keepers, strict=True):
+        world.start(host, keeper.run())
+        world.run(for_s=2)
+    return keepers
+
+
+def lose_all(world: World) -> None:
+    """At one moment: their server agrees on no view between."""
+    world.crash("paris")
+    for host in HOSTS:
+        world.crash(host)
+    world.run(for_s=3)
+    world.restart("paris")
+
+
+def test_what_was_acknowledged_is_there_after_all_hosts_were_lost(world: World) -> None:
+    first, *others = begin(world, *HOSTS)
+    world.start("paris.h1", first.say(b"a", b"b", b"c"))
+    world.run(for_s=2)
+    assert first.acknowledged == [b"a", b"b", b"c"] == others[1].after
+    lose_all(world)
+    again = come_back(world, *HOSTS)
+    world.run(for_s=3)
+    assert again[0].before == [b"a", b"b", b"c"]
+    assert again[1].before == again[0].before
+    world.start("paris.h1", again[0].say(b"d"))
+    world.run(for_s=2)
+    assert [each.after[-1:] for each in again] == [[b"d"]] * 3
+
+
+def come_back(world: World, *hosts: str) -> list[Keeper]:
+    """Their server waits a while for the others."""
+    for host in hosts:
+        world.restart(host)
+    world.run(for_s=3)
+    keepers = begin(world, *hosts)
+    world.run(for_s=15)
+    return keepers
+
+
+def test_a_minority_that_is_back_waits_and_names_the_hosts_that_it_waits_for(world: World) -> None:
+    first, *_ = begin(world, *HOSTS)
+    world.start("paris.h1", first.say(b"a"))
+    world.run(for_s=2)
+    lose_all(world)
+    (alone,) = come_back(world, "paris.h3")
+    world.run(for_s=60)
+    assert "paris.h1, paris.h2" in alone.waits_for and not alone.before
+    (second,) = come_back(world, "paris.h2")
+    world.run(for_s=3)
+    assert alone.before == second.before == [b"a"] and not alone.waits_for
+
+
+def lose_disk(world: World, host: str) -> None:
+    process = world.sim.processes[world.sim.path(host)]
+    process.disk.clear()
+    process.synced = 0
+
+
+def test_a_host_whose_disk_is_lost_gets_the_order_from_the_others(world: World) -> None:
+    first, *_ = begin(world, *HOSTS)
+    world.start("paris.h1", first.say(b"a"))
+    world.run(for_s=2)
+    lose_all(world)
+    lose_disk(world, "paris.h1")
+    empty, second = come_back(world, "paris.h1", "paris.h2")
+    assert "paris.h1, paris.h3" in empty.waits_for  # one disk of three is no majority
+    (third,) = come_back(world, "paris.h3")
+    assert empty.before == second.before == third.before == [b"a"]
+
+
+def test_an_order_is_not_begun_twice(world: World) -> None:
+    """Where the only disk with it is lost, a group stands until that is back, or the group is deleted."""
+    (first,) = begin(world, "paris.h1")
+    world.start("paris.h1", first.say(b"a"))
+    world.run(for_s=2)
+    lose_all(world)
+    lose_disk(world, "paris.h1")
+    (empty,) = come_back(world, "paris.h1")
+    assert "no host is here that has this group's order" in empty.waits_for
+
+
+def test_after_an_orderly_end_of_all_the_order_goes_on(world: World) -> None:
+    keepers = begin(world, *HOSTS)
+    world.start("paris.h1", keepers[0].say(b"a"))
+    world.run(for_s=2)
+    for keeper in keepers[::-1]:
+        world.start("paris.h1", keepers[0].say(b"more"))
+        world.run(for_s=1)
+        keeper.stop.set()
+        world.run(for_s=2)
+    third, second = begin(world, "paris.h3", "paris.h2")  # without the last one, who may have more
+    assert "paris.h1" in third.waits_for and "paris.h1" in second.waits_for
+    (first,) = begin(world, "paris.h1")
+    world.run(for_s=2)
+    assert first.before == second.before == third.before == [b"a", b"more", b"more", b"more"]
+
+
+def test_a_host_that_was_lost_alone_gets_all_that_is_kept(world: World) -> None:
+    """Then it can bring the group back without the others who gave it to it."""
+    first, *_ = begin(world, *HOSTS)
+    world.start("paris.h1", first.say(b"a", b"b"))
+    world.run(for_s=2)
+    world.crash("paris.h3")
+    world.run(for_s=6)
+    world.start("paris.h1", first.say(b"c"))
+    world.run(for_s=2)
+    lose_disk(world, "paris.h3")
+    (third,) = come_back(world, "paris.h3")
+    assert third.before == [] and isinstance(third.items[-1], rostra.View)
+    lose_all(world)
+    third, second = come_back(world, "paris.h3", "paris.h2")
+    world.run(for_s=3)
+    assert third.before == second.before == [b"a", b"b", b"c"]
+
+
+def test_a_host_without_room_says_so_and_acknowledges_nothing(world: World) -> None:
+    first, second, third = begin(world, *HOSTS)
+    world.sim.fill_disk("paris.h3")
+    world.run(for_s=2)
+    assert "no room on its disk" in third.excluded
+    world.start("paris.h1", first.say(b"a"))
+    world.run(for_s=2)
+    assert first.acknowledged == [b"a"] and third.after == []
+    lose_all(world)
+    world.sim.fill_disk("paris.h3", full=False)
+    third, second = come_back(world, "paris.h3", "paris.h2")
+    world.run(for_s=3)
+    assert "paris.h1" in third.waits_for  # what two had may be with the one that is not back
+    (first,) = come_back(world, "paris.h1")
+    world.run(for_s=3)
+    assert first.before == second.before == third.before == [b"a"]
