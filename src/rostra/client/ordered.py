@@ -590,12 +590,12 @@ class Ordered(ShowsViews, OneReader):
         if type(item) is OrderedRun:
             run = item.run
             self._keep((item.stream, run, item.position), len(run.block))
-            if item.stream == self.me.endpoint:
+            if item.stream == self.me.endpoint and self._views.view is not None:
                 self._has_place(run.first, run.count, item.position, self._view_number)
             return
         if type(item) is Loan:
             self._keep(item, item.size)
-            if item.sender == self.me.endpoint:
+            if item.sender == self.me.endpoint and self._views.view is not None:
                 self._has_place(item.first, item.count, item.position, self._view_number)
             return
         match item:

@@ -36,6 +36,7 @@ from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
+from rostra.sim.disk_storm import DiskStorm
 from rostra.sim.order_storm import OrderStorm
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
@@ -97,11 +98,12 @@ ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
 STRONG: Final = "strong"
+DISK: Final = "disk"
 """Nor this: all kinds of groups in one world."""
 
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG, DISK),
 )
 """What a storm can blow through."""
 
@@ -147,7 +149,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds[STRONG] = StrongStorm
+    kinds |= {STRONG: StrongStorm, DISK: DiskStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

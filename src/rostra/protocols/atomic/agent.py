@@ -36,7 +36,7 @@ from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
-from rostra.protocols.atomic.durable import OrderHead, decode_head, named
+from rostra.protocols.atomic.durable import OrderDisk, OrderHead, decode_head, named
 from rostra.protocols.atomic.events import FramesHeard, HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import (
@@ -57,6 +57,9 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Done
 
+CLAIM_AGAIN_S: Final = 3.0
+"""How often the server of a scope is asked who begins an order that no host has."""
+
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
 AnyStation = Station | NegotiatedStation
@@ -72,7 +75,8 @@ class OrderAgent(Service):
         self.host = host
         self._kept = _heads({} if logs is None else logs)  # on our disk, of groups that have no station here
         self._no_room = ""  # why nothing can be stored, if so
-        self._last: list[Persist] = []  # of stations that were closed in this step
+        self._claim_at: Instant = 0.0  # not before, if there is a group that is not begun
+        self._last: list[Effect] = []  # of stations that were closed in this step
         self.stations: dict[Group, AnyStation] = {}
         self._numbers = 0  # that stations which are gone have used in this life (A-016)
         self._bytes = (config or FifoConfig()).datagram_bytes
@@ -188,26 +192,40 @@ class OrderAgent(Service):
             return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
         if kind.stable != "disk":
             return Station(group, me, kind.stable, self._bytes)
-        founds = self.stack[CLAIM_AGENT].made.get(group) == kind
-        station = Station(group, me, kind.stable, self._bytes, founds=founds)
+        station = Station(group, me, kind.stable, self._bytes)
         if (kept := self._kept.pop(group, None)) is not None:
             station.load(*kept)
         return station
+
+    def _may_begin(self, now: Instant, station: Station, disk: OrderDisk, out: list[Effect]) -> None:
+        """If no host has an order: the scope's server has chosen who begins one, and chooses again if that
+        one is gone."""
+        claims = self.stack[CLAIM_AGENT]
+        founds = station.group in claims.made
+        if founds and not disk.founds:
+            disk.founds = True
+            station.ticked(now, out)
+        disk.founds = founds
+        if not founds and station.lacks_log and now >= self._claim_at:
+            self._claim_at = now + CLAIM_AGAIN_S
+            out += claims.renew(station.group)
 
     def _check_room(self, station: AnyStation) -> None:
         """What it acknowledges must be on disk: without room it is out, and says so."""
         if self._no_room and isinstance(station, Station) and station.disk is not None:
             station.excluded = self._no_room
 
-    def _written(self) -> list[Persist]:
+    def _written(self) -> list[Effect]:
         """What stations have more since the last step, to be on disk before anything else is done."""
+        claims = self.stack[CLAIM_AGENT]
         found = self._last
         self._last = []
         for station in self.stations.values():
             if isinstance(station, Station) and station.disk is not None:
                 found += _batches(station)
-                if station.chain:
-                    self.stack[CLAIM_AGENT].begun.add(station.group)
+                if station.reported_chain and station.group not in claims.begun:
+                    claims.begun.add(station.group)
+                    found += claims.renew(station.group)
         return found
 
     def _delete(self, group: Group) -> None:
@@ -230,6 +248,8 @@ class OrderAgent(Service):
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
         """Who must go?"""
         gallery = station.gallery
+        if isinstance(station, Station) and station.disk is not None and not station.chain:
+            self._may_begin(now, station, station.disk, out)
         if why := station.excluded:
             while gallery.members:
                 self._lose(now, station, min(gallery.members), why, out)

@@ -68,8 +68,8 @@ def why_not_ordered(kind: GroupKind) -> RostraError | None:
         )
     if kind.stable in ("majority", "disk") and kind.survive != "majority":
         return BadInput(
-            f'stable="{kind.stable}" with survive={kind.survive or "any"!r}: the side that goes on might not have'
-            " what a majority had",
+            f'stable="{kind.stable}" with survive={kind.survive or "any"!r}: the side that goes on might not'
+            " have what a majority had",
             fix='add survive="majority", or use stable="all"',
         )
     return None

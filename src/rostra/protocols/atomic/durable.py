@@ -1,6 +1,6 @@
 """With ``stable="disk"``: what a station keeps on disk, and when an order may go on that all hosts have left.
 
-    step ──▶ entries, head ── LogBatch, first of all effects ──▶ disk ──▶ HubHave, HubReport, what is delivered
+    step ──▶ entries, head ── LogBatch, first of all ──▶ disk ──▶ HubHave, HubReport, what is delivered
 
 **Log.** Each station keeps the entries of the order from some view on, and a head: in which epoch they are,
 and how much of them is stable. It is the same as in memory, so a station of the next life of its agent goes
@@ -8,8 +8,8 @@ on from it as if it had been frozen. The orderer gives its view a place again af
 logs can be cut.
 
 **Quorums.** An entry is stable when hosts with more than half of the view's members have it on disk. A view
-gets stable when that holds in itself *and* a quorum of the view before it has it. So whoever comes back with a
-quorum of the last view that they know has one among them that knows of every later one. A quorum is more than
+gets stable when that holds in itself *and* a quorum of the view before it has it. So hosts that come back,
+and are a quorum of the last view that they know, have one among them that knows of every later one. A quorum is more than
 half of the members, by their hosts; or half of them, with the most senior one. A host whose members have all
 left is not counted, neither where the next view is placed nor where it reports, if it remembers that it left:
 the others may have gone on without it.
@@ -17,9 +17,9 @@ the others may have gone on without it.
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct, msgpack
+from msgspec import Meta, Struct, msgpack
 
 from rostra.core.logs import LogBatch
 from rostra.errors import UNDECODABLE
@@ -27,6 +27,7 @@ from rostra.names import Domain, host_of
 from rostra.names.checks import Natural
 from rostra.protocols.atomic.logs import majority_has
 from rostra.protocols.atomic.messages import (
+    CHAIN_MAX,
     Chain,
     Entry,
     HubReport,
@@ -59,7 +60,9 @@ class OrderHead(Struct, frozen=True, array_like=True):
     accept: Natural = 0  # below this everything was stable
     left: bool = False  # no member of this host was in the group any more
     managed: bool = False  # members say what they need; else the last `KEEP_BYTES` are kept
-    founds: bool = False  # it may begin the order, if no host has one
+    since: Annotated[tuple[ViewKey, ...], Meta(max_length=CHAIN_MAX)] = ()
+    """Without a part in the order: views in which it reported that it has none, the last ones. It has
+    acknowledged nothing since, and counts as one that says so; a host whose disk is lost does not."""
 
 
 _encode: Final = msgpack.Encoder().encode
@@ -70,20 +73,16 @@ def encode_head(head: OrderHead) -> bytes:
     return _encode(head)
 
 
-def is_nothing(head: OrderHead) -> bool:
-    return not head.chain and not head.founds
-
-
 class OrderDisk:
     """A station's part on disk, and what of it the next batch has to say."""
 
     __slots__ = (
-        *("claims", "entries", "founds", "head", "left", "low", "managed", "marks", "needed", "origin", "total"),
-        *("wiped",),
+        *("claims", "deferred", "entries", "founds", "head", "left", "low", "managed"),
+        *("marks", "needed", "origin", "since", "total", "wiped"),
     )
 
-    def __init__(self, *, founds: bool) -> None:
-        self.founds = founds
+    def __init__(self) -> None:
+        self.founds = False  # may we begin the order, if no host has one?
         self.claims: Chain = ()  # the epochs with whose views our log goes on: what we report
         self.origin: ViewKey | None = None
         self.marks: deque[MarkEntry] = deque()  # the views in the log; a log that was cut begins with one
@@ -94,12 +93,14 @@ class OrderDisk:
         self.head: OrderHead | None = None  # as it was written last
         self.entries: list[tuple[int, bytes]] = []
         self.low = 0  # up to where entries were dropped
-        self.wiped = False
+        self.wiped = False  # what is on disk is another order's, or old
+        self.deferred = False  # and stays there until all of this one is here
+        self.since: tuple[ViewKey, ...] = ()
 
     def load(self, head: OrderHead) -> None:
         self.head = head
-        self.claims, self.origin, self.left = head.chain, head.origin, head.left
-        self.managed, self.founds = head.managed, head.founds
+        self.claims, self.origin, self.left, self.since = head.chain, head.origin, head.left, head.since
+        self.managed = head.managed
 
     def appended(self, entry: Entry, encoded: bytes, *, written: bool = False) -> None:
         if not written:
@@ -131,21 +132,26 @@ class OrderDisk:
             self.low = self.marks[0].position
         return self.low
 
-    def forget(self) -> None:
-        """The order that we had is not the group's any more: what is on disk goes with the next batch."""
-        self.origin = self.head = None
-        self.claims = ()
-        self.left = self.managed = self.founds = False
-        self.needed = self.low = 0
-        self.entries.clear()
-        self.marks.clear()
-        self.total = deque([0])
-        self.wiped = True
+    def next(self) -> "OrderDisk":
+        """For an order that comes whole, from its beginning. What is on disk stays until it is here."""
+        new = OrderDisk()
+        new.since, new.head, new.founds = self.since, self.head, self.founds
+        new.wiped = new.deferred = True
+        return new
+
+    def vow(self, view: ViewKey) -> None:
+        """We are about to report that we have nothing, in this view."""
+        if not self.claims and view not in self.since:
+            self.since = (*self.since, view)[-CHAIN_MAX:]
 
     def batch(self, log: str, head: OrderHead) -> LogBatch | None:
         """What was changed since the last one, if anything."""
-        changed = head != self.head
-        if not self.entries and not self.wiped and (not changed or self.head is None and is_nothing(head)):
+        changed = self.wiped or head != self.head
+        if (
+            not self.entries
+            and not self.wiped
+            and (not changed or self.head is None and not head.chain and not head.since)
+        ):
             return None
         written = LogBatch(
             log, tuple(self.entries), encode_head(head) if changed else None, self.low, self.wiped
@@ -232,7 +238,12 @@ def is_part(host: Domain, report: HubReport, best: HubReport) -> bool:
 
 def waits_for(marked: MarkEntry, reports: Iterable[tuple[StationId, HubReport]], best: HubReport) -> str:
     """Why an order, of which this is the best log here, cannot go on yet; empty if it can."""
-    came = {id.host: each for id, each in reports if each.chain and each.origin == best.origin}
+    epochs = {key for key, _ in best.chain}
+    came = {
+        id.host: each
+        for id, each in reports
+        if (each.origin == best.origin if each.chain else not epochs.isdisjoint(each.since))
+    }
     left = [host for host, each in came.items() if each.left]
     if is_quorum(marked.view, [host for host in came if host not in left], left):
         return ""

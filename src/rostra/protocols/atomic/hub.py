@@ -263,7 +263,7 @@ class Station(HubFlush):
         assert self.disk is not None
         self.disk.load(head)
         self.chain, self.accept = head.chain, head.accept
-        for position, encoded in entries:
+        for position, encoded in entries if head.chain else ():
             entry = decode_entry(encoded)
             if entry is None or (self.log.entries and position != self.log.next):
                 break  # a disk that lost something in between: what is before it can be used
@@ -274,10 +274,6 @@ class Station(HubFlush):
             self.disk.appended(entry, encoded, written=True)
             if isinstance(entry, MarkEntry):
                 self.marked = entry
-        if not self.chain or self.marked is None:
-            founds = head.founds
-            self._forget_order()
-            self.disk.founds = founds
 
     @property
     def kept(self) -> tuple[OrderHead, list[tuple[int, bytes]]] | None:

@@ -73,8 +73,10 @@ class HubFlush(HubOrder):
 
     def _freeze(self, out: list[Effect]) -> None:
         """Nothing of the old epoch counts from here on."""
+        if self.disk is not None and self.disk.deferred:
+            self._take_back()
         before = self.reported_chain
-        if self.chain and not before:
+        if self.chain and not before and self.disk is None:
             self._forget_order()
         self.chain = before
         if self._short:
@@ -116,8 +118,6 @@ class HubFlush(HubOrder):
         return isinstance(self.stage, StationFollows) and self.log.next > self.stage.mark
 
     def _forget_order(self) -> None:
-        if self.disk is not None:
-            self.disk.forget()
         self.chain = self._before = ()
         self.log = OrderLog(1)
         self.accept = self.all = 0
@@ -137,14 +137,26 @@ class HubFlush(HubOrder):
             return report
         origin = disk.origin if report.chain else None
         return replace(
-            report, origin=origin, accept=self.accept, anew=self.is_anew, left=disk.left, founds=disk.founds
+            report,
+            origin=origin,
+            accept=self.accept,
+            anew=self.is_anew,
+            left=disk.left,
+            founds=disk.founds,
+            since=() if report.chain else disk.since,
         )
 
     def _report(self, out: list[Effect]) -> None:
         if isinstance(self.stage, StationReports):
+            self._vow()
             self._post(self.stage.to.host, self._own_report(), out)
 
+    def _vow(self) -> None:
+        if self.disk is not None and self.agreed is not None:
+            self.disk.vow(self.agreed.key)
+
     def _gather(self, now: Instant, out: list[Effect]) -> None:
+        self._vow()
         self.stage = StationGathers({self.me: self._own_report()})
         self._decide(now, out)
         self._ask(out)
@@ -280,7 +292,7 @@ class HubFlush(HubOrder):
         assert isinstance(self.stage, StationGathers) and self.agreed is not None and self.disk is not None
         best = newest_log(ranked)
         if best is None:
-            if any(each.founds for _, each in ranked):
+            if self.disk.founds or any(each.founds for _, each in ranked):
                 self.disk.origin = self.agreed.key
                 self._begin(now, ranked, (), out)
             else:
@@ -297,13 +309,12 @@ class HubFlush(HubOrder):
             self.excluded = outs[self.me]
             return
         if not is_part(self.me.host, self.stage.reports[self.me], log) and self.stage.fetching is None:
-            if self.chain or self.log.entries:
-                self._forget_order()
-            self.log = OrderLog(log.low)
+            self._start_over(log.low)
         self.disk.origin = log.origin
         if self._lacks(holder, log, out):
             return
         self.disk.claims = log.chain  # it is the same as ours now
+        self._all_here()
         lost = [id for id, each in ranked if not each.anew and id not in outs]
         outs.update({id: WENT_ON for id in lost if not self._can_follow(id, dict(ranked)[id])})
         if self.me in outs:
@@ -405,9 +416,7 @@ class HubFlush(HubOrder):
         orderer = self.stage.to
         if self.disk is not None:
             if start.anew:
-                if self.chain or self.log.entries:
-                    self._forget_order()
-                self.log = OrderLog(start.position)
+                self._start_over(start.position)
             self.disk.origin, self.disk.left, self.disk.founds = start.origin, False, False
             self._stand("", out)
         self._before = self.chain

@@ -18,7 +18,7 @@ from rostra.core.logs import LogBatch
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
-from rostra.protocols.atomic.durable import REMARK_BYTES, OrderDisk, OrderHead, stable_upto
+from rostra.protocols.atomic.durable import NO_LOG, REMARK_BYTES, OrderDisk, OrderHead, stable_upto
 from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import majority_has, shown_view
@@ -56,9 +56,7 @@ from rostra.protocols.flow.messages import Run
 class HubOrder:
     """What a station has of the order, and what it does at the end of every step."""
 
-    def __init__(
-        self, group: Group, me: StationId, stable: str, datagram_bytes: int, *, founds: bool = False
-    ) -> None:
+    def __init__(self, group: Group, me: StationId, stable: str, datagram_bytes: int) -> None:
         self.group = group
         self.me = me
         self.gallery = Gallery(group, stable)
@@ -73,7 +71,8 @@ class HubOrder:
         self._short = ""  # why nobody orders, though it may
         self._short_since: Instant = 0.0
         self._stable = stable
-        self.disk = OrderDisk(founds=founds) if stable == "disk" else None
+        self.disk = OrderDisk() if stable == "disk" else None
+        self._aside: tuple[OrderDisk, OrderLog, MarkEntry | None, int] | None = None
         self._before: Chain = ()  # of the epoch before, until our log reaches the place where this one began
         self._bytes = datagram_bytes
         self._left: set[MemberId] = set()  # since the last view in our log
@@ -214,6 +213,8 @@ class HubOrder:
             self.disk.appended(entry, encoded)
             if isinstance(entry, MarkEntry):
                 self.disk.reached(entry, self._chain_ahead)
+                if isinstance(self.stage, StationFollows) and self.disk.claims == self.chain:
+                    self._all_here()
         if isinstance(entry, MarkEntry):
             self.marked = entry
         elif self._unplaced:
@@ -342,6 +343,31 @@ class HubOrder:
         while log.low < cut:
             log.drop()
 
+    def _start_over(self, position: int) -> None:
+        """All that is kept of the order comes to us, from this position on. Until it is here what we had counts:
+        it may be all that is left of something that was acknowledged."""
+        assert self.disk is not None
+        if self.disk.claims:
+            self._aside = self.disk, self.log, self.marked, self.accept
+        self.disk = self.disk.next()
+        self.log, self.marked = OrderLog(position), None
+        self.accept = self.all = 0
+        self.chain = ()
+
+    def _all_here(self) -> None:
+        assert self.disk is not None
+        self.disk.deferred, self._aside = False, None
+
+    def _take_back(self) -> None:
+        """It did not come."""
+        assert self.disk is not None
+        if self._aside is not None:
+            self.disk, self.log, self.marked, self.accept = self._aside
+        else:
+            self.disk, self.log, self.marked, self.accept = self.disk.next(), OrderLog(1), None, 0
+            self.disk.wiped = self.disk.deferred = False
+        self._aside, self.all = None, 0
+
     def forget(self, position: int) -> None:
         """Members say that they can go on from here, whatever is lost."""
         if self.disk is not None:
@@ -359,7 +385,7 @@ class HubOrder:
     def unwritten(self) -> LogBatch | None:
         """What is to be on disk before anything that was done in this step is seen."""
         disk, marked = self.disk, self.marked
-        if disk is None:
+        if disk is None or disk.deferred:
             return None
         chain = self.reported_chain
         before = 0 if disk.head is None else disk.head.accept
@@ -369,9 +395,13 @@ class HubOrder:
             marked.end if marked is not None and marked.end <= self.accept else before,
             disk.left,
             disk.managed,
-            disk.founds,
+            () if chain else disk.since,
         )
         return disk.batch(str(self.group), head)
+
+    @property
+    def lacks_log(self) -> bool:
+        return self._short == NO_LOG
 
     @property
     def _chain_ahead(self) -> Chain:

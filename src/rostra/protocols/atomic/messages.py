@@ -204,6 +204,7 @@ class HubReport(HubMessage, frozen=True, tag=68):
     anew: bool = False  # no member here was given anything of it in this life
     left: bool = False  # its members had left when it was written
     founds: bool = False  # it may begin the order, if no host has one
+    since: Annotated[tuple[ViewKey, ...], Meta(max_length=CHAIN_MAX)] = ()  # it had nothing in these views
 
     @property
     def epoch(self) -> ViewKey | None:

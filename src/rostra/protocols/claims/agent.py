@@ -109,8 +109,8 @@ class ClaimAgent(Service):
     def __init__(self, host: Domain, registry: Registry) -> None:
         self.host = host
         self.held: dict[Group, GroupKind] = {}
-        self.made: dict[Group, GroupKind] = {}  # of those, the claims that this host made: it was the first
-        self.begun: set[Group] = set()  # groups of which something is on our disk
+        self.made: set[Group] = set()  # of those with ``stable="disk"``: whose order we may begin
+        self.begun: set[Group] = set()  # and of which we have one on disk
         self.over: set[Group] = set()  # that were deleted
         self.asked: dict[Group, AskedClaim] = {}
         self.releasing: dict[Group, Ids] = {}
@@ -212,7 +212,8 @@ class ClaimAgent(Service):
     def _send_claim(self, group: Group, out: list[Effect]) -> None:
         asked, id = self.asked[group], self._new_id()
         asked.ids, asked.times = _with(asked.ids, id), asked.times + 1
-        out.append(Send(self._server, Claim(id, self.host, group, asked.group_kind)))
+        begun = group in self.begun
+        out.append(Send(self._server, Claim(id, self.host, group, asked.group_kind, begun)))
 
     def _send_release(self, group: Group, out: list[Effect]) -> None:
         id = self._new_id()
@@ -239,8 +240,9 @@ class ClaimAgent(Service):
             self._failed(group, asked, answer, out)
         else:
             del self.asked[group]
-            if answer.made and answer.group_kind is not None:
-                self.made[group] = answer.group_kind
+            self.made.discard(group)
+            if answer.made:
+                self.made.add(group)
             self._decided(now, group, asked, answer.group_kind, out)
 
     def _failed(self, group: Group, asked: AskedClaim, answer: ClaimAnswer, out: list[Effect]) -> None:
@@ -292,8 +294,7 @@ class ClaimAgent(Service):
             out += map(Secure, self._own.release(group.name, self.host, permanent=permanent))
         else:
             del self.held[group]
-            if self.made.pop(group, None) is not None and group not in self.begun:
-                self.over.add(group)
+            self.made.discard(group)
             self.asked.pop(group, None)  # to renew it
             self._release(group, out)
 
@@ -336,6 +337,14 @@ class ClaimAgent(Service):
             out.append(Tell((me,), PutOut(group, refusal)))
 
     # Again
+
+    def renew(self, group: Group) -> list[Effect]:
+        """Ask again for what we hold: we have something to say of it, or hope for another answer."""
+        out: list[Effect] = []
+        if group in self.held and group not in self.asked and self.up:
+            self._ask(group, self.held[group], [], out)
+            self._wait(out)
+        return out
 
     def _renew(self, out: list[Effect]) -> None:
         """Our server, or another replica of it, knows nothing of what we hold and asked."""

@@ -27,12 +27,13 @@ class Claim(ClaimMessage, frozen=True, tag=48):
     """This host has, or wants, members of that kind in the group. The first claim of a group decides."""
 
     group_kind: GroupKind
+    begun: bool = False  # with ``stable="disk"``: it has an order, which is on disks, and not begun twice
 
 
 class ClaimReleased(ClaimMessage, frozen=True, tag=49):
     """This host has no such members, or none any more; which kind stands? Sent again until it is answered."""
 
-    over: bool = False  # with ``stable="disk"``: the group is deleted, or was not begun
+    over: bool = False  # with ``stable="disk"``: the group was deleted, and so was its order
 
 
 class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
@@ -43,7 +44,7 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     birth: Natural = 0  # of the claim: no two claims of one group have the same
     code: str = ""
     why: str = ""
-    made: bool = False  # the claim was made by this life of the host's agent
+    made: bool = False  # with ``stable="disk"``: this life of the host's agent may begin the order
 
 
 Message = Claim | ClaimReleased | ClaimAnswer

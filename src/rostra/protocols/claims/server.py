@@ -125,9 +125,7 @@ class ClaimServer(Service):
             return effects
         forgotten: list[Effect] = []
         for name in self.table.names():
-            standing = self.table.get(name)
-            lasts = standing is not None and is_lasting(standing.group_kind)
-            if not lasts and not self._registry.is_permanent(Group(name, self.domain)):
+            if not self._registry.is_permanent(Group(name, self.domain)):
                 forgotten += [Secure(record) for record in self.table.forget(name)]
         return [*effects, *forgotten]
 
@@ -168,10 +166,10 @@ class ClaimServer(Service):
         if isinstance(message, ClaimReleased):
             if no_room and holds:
                 return [_ignored(message, NO_ROOM)]  # it is sent again until it is answered
-            permanent = self._registry.is_permanent(message.group) or (
-                standing is not None and is_lasting(standing.group_kind) and not message.over
-            )
+            permanent = self._registry.is_permanent(message.group)
             removed = self.table.release(name, host, permanent=permanent)
+            if message.over:
+                removed += self.table.release(name, self.domain, permanent=permanent)
             standing = self.table.get(name)
             if standing is None:
                 return [*map(Secure, removed), _answer(message)]
@@ -189,10 +187,17 @@ class ClaimServer(Service):
                 return _refused(message, NotAllowed.code, why)
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
-            standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
+            life = message.id.incarnation
+            standing = self.table.claim(name, host, message.group_kind, self.domain, life)
+            if message.begun:
+                self.table.begin(name, self.domain)
+            made = self.domain not in standing.holders and self.table.is_made(name, host, life)
+            records = [*self.table.records_of(name, host), *self.table.records_of(name, self.domain)]
+            rests_on = sorted(set(records), key=lambda each: each.version)
+            answer = _answer(message, standing.group_kind, standing.birth, made=made)
+            return [*map(Secure, rests_on), answer]
         rests_on = self.table.records_of(name, host)
-        made = self.table.is_made(name, host, message.id.incarnation)
-        return [*map(Secure, rests_on), _answer(message, standing.group_kind, standing.birth, made=made)]
+        return [*map(Secure, rests_on), _answer(message, standing.group_kind, standing.birth)]
 
     # Of a wider one
 
@@ -259,9 +264,7 @@ class ClaimServer(Service):
         removed: list[KeyedRecord] = []
         for host in lost:
             for name in self.table.held_by(host):
-                standing = self.table.get(name)
-                lasts = standing is not None and is_lasting(standing.group_kind)
-                permanent = lasts or self._registry.is_permanent(Group(name, self.domain))
+                permanent = self._registry.is_permanent(Group(name, self.domain))
                 removed += self.table.release(name, host, permanent=permanent)
         return [*map(Secure, removed)]
 
@@ -282,11 +285,6 @@ class ClaimServer(Service):
         self.gone[host].discard(group)
         if not self.gone[host]:
             del self.gone[host]
-
-
-def is_lasting(kind: GroupKind) -> bool:
-    """Does its claim stand without holders? The order of such a group is on disks, and is not begun twice."""
-    return kind.stable == "disk"
 
 
 def _not_restricted(message: Claim) -> str:

@@ -1,8 +1,11 @@
 """The claims of one scope: which strong kind each group has, and which hosts have members in it.
 
     claim/<group>          kind and birth       made by the first claim, removed with the last holder
-    hold/<host>/<group>    life of its agent    that host has members, or asked to have them; who made the
-                                                claim says in which life
+    hold/<host>/<group>                         that host has members, or asked to have them
+    hold/<scope>/<group>                        with ``stable="disk"``: the order is begun, and on disks
+
+With ``stable="disk"`` the order of a group is begun by one host, which the first claim chooses; its hold
+says in which life of its agent. Until it is begun another one is chosen if that one is gone.
 
 Both are keyed records (`core/records.py`), so a takeover or a restart loses none. A claim of a permanent
 group stays without holders.
@@ -69,23 +72,47 @@ class ClaimTable:
             return f"{CLAIMS_OF_CHILD_MAX} claims of this scope are held by {self._child(host)}"
         return ""
 
-    def claim(self, name: str, host: Domain, kind: GroupKind, life: int = 0) -> StandingClaim:
-        """Hold the claim of this group, which is of this kind if there is one. It is made in this life of the
-        host's agent, if it is."""
+    def claim(
+        self, name: str, host: Domain, kind: GroupKind, scope: Domain | None = None, life: int = 0
+    ) -> StandingClaim:
+        """Hold the claim of this group, which is of this kind if there is one; in this life of the host's
+        agent."""
         self._load()
         claim = self._claims.get(name)
-        made = b""
         if claim is None:
-            made = str(life).encode()
             record = self._records.put(CLAIM + name, msgspec.msgpack.encode(kind))
             claim = self._claims[name] = StandingClaim(kind, record.version, set())
         assert claim.group_kind == kind, f"{name} is {claim.group_kind}"
+        makes = kind.stable == "disk" and scope not in claim.holders and self._maker(name) in (None, host)
         if host not in claim.holders:
-            self._records.put(_hold(name, host), made)
             claim.holders.add(host)
             self._held_by[self._child(host)] += 1
+            self._records.put(_hold(name, host), str(life).encode() if makes else b"")
+        elif makes and not self.is_made(name, host, life):
+            self._records.put(_hold(name, host), str(life).encode())
         self._seen = self._records.version
         return claim
+
+    def _maker(self, name: str) -> Domain | None:
+        """Which of the holders may begin the order."""
+        for host in sorted(self._claims[name].holders):
+            if (record := self._records.get(_hold(name, host))) is not None and record.data:
+                return host
+        return None
+
+    def is_made(self, name: str, host: Domain, life: int) -> bool:
+        """May this life of this host's agent begin the order?"""
+        record = self._records.get(_hold(name, host))
+        return record is not None and record.data == str(life).encode()
+
+    def begin(self, name: str, scope: Domain) -> None:
+        """Its order is begun: the claim stands, whatever hosts are there."""
+        claim = self._claims[name]
+        if scope not in claim.holders:
+            claim.holders.add(scope)
+            self._held_by[self._child(scope)] += 1
+            self._records.put(_hold(name, scope), b"")
+            self._seen = self._records.version
 
     def release(self, name: str, host: Domain, *, permanent: bool) -> list[KeyedRecord]:
         """That host has no members any more: the records that this removed."""
@@ -109,11 +136,6 @@ class ClaimTable:
         removed = [self._records.put(CLAIM + name, None)]
         self._seen = self._records.version
         return removed
-
-    def is_made(self, name: str, host: Domain, life: int) -> bool:
-        """Was this claim made by this life of this host's agent?"""
-        record = self._records.get(_hold(name, host))
-        return record is not None and record.data == str(life).encode()
 
     def records_of(self, name: str, host: Domain) -> list[KeyedRecord]:
         """What an answer to this host about this group rests on, in the order of versions."""
