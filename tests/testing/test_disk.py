@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import rostra
+from rostra.core.logs import kept_logs
 from rostra.errors import Excluded
 from rostra.testing import World
 
@@ -201,3 +202,75 @@ def test_a_host_without_room_says_so_and_acknowledges_nothing(world: World) -> N
     (first,) = come_back(world, "paris.h1")
     world.run(for_s=3)
     assert first.before == second.before == third.before == [b"a"]
+
+
+# Replicated objects
+
+
+class Counter(rostra.Replicated):
+    def __init__(self) -> None:
+        self.total = 0
+        self.names: dict[str, int] = {}
+
+    @rostra.command
+    def add(self, name: str, amount: int) -> int:
+        self.total += amount
+        self.names[name] = self.names.get(name, 0) + 1
+        return self.total
+
+
+class Replica:
+    def __init__(self, name: str, adds: int = 0, size: int = 0) -> None:
+        self.name, self.adds, self.size = name, adds, size
+        self.counter: Counter | None = None
+        self.answers: list[int] = []
+
+    async def run(self) -> None:
+        async with (
+            rostra.connect(name=self.name) as me,
+            me.replicate("visits", Counter(), "paris", stable="disk") as counter,
+        ):
+            self.counter = counter
+            for _ in range(self.adds):
+                self.answers.append(await counter.add(self.name.ljust(self.size, "."), 1))
+            await asyncio.Event().wait()
+
+
+def test_a_replicated_object_survives_all_its_programs_and_agents(world: World) -> None:
+    replicas = [Replica(host.replace(".", "-"), adds=20) for host in HOSTS]
+    for host, replica in zip(HOSTS, replicas, strict=True):
+        world.start(host, replica.run())
+        world.run(for_s=3)
+    world.run(for_s=5)
+    assert sorted(replicas[0].answers + replicas[1].answers + replicas[2].answers) == list(range(1, 61))
+    lose_all(world)
+    for host in HOSTS:
+        world.restart(host)
+    world.run(for_s=3)
+    again = [Replica(host.replace(".", "-"), adds=1) for host in HOSTS]
+    for host, replica in zip(HOSTS, again, strict=True):
+        world.start(host, replica.run())
+    world.run(for_s=20)
+    assert sorted([answer for each in again for answer in each.answers]) == [61, 62, 63]
+    assert {each.counter.total for each in again if each.counter} == {63}
+
+
+def test_what_a_saved_state_has_is_not_kept(world: World) -> None:
+    """8 MB of commands, of a state of 16 kB: a few of them are on disk in the end, and the object is whole."""
+    replicas = [Replica(host.replace(".", "-"), adds=500, size=8_000) for host in HOSTS[:2]]
+    for host, replica in zip(HOSTS, replicas, strict=False):
+        world.start(host, replica.run())
+        world.run(for_s=3)
+    world.run(for_s=60)
+    assert [len(each.answers) for each in replicas] == [500, 500]
+    (log,) = kept_logs(world.sim.processes[world.sim.path("paris.h1")].disk).values()
+    assert log.size < 7_000_000
+    lose_all(world)
+    for host in HOSTS:
+        world.restart(host)
+    world.run(for_s=3)
+    again = [Replica(host.replace(".", "-")) for host in HOSTS[:2]]
+    for host, replica in zip(HOSTS, again, strict=False):
+        world.start(host, replica.run())
+    world.run(for_s=20)
+    assert [each.counter.total for each in again if each.counter] == [1_000, 1_000]

@@ -393,6 +393,8 @@ class HubFlush(HubOrder):
             starts.update(dict.fromkeys(anew, self.log.low))
             starts.pop(self.me, None)
         lowest = min(starts.values(), default=mark)
+        if self.disk is not None:
+            self.all = min(self.all, lowest)  # there are stations now that do not have all that is kept
         again = self.log.since(lowest)
         _add(self._out, again)
         for id, each in reports:
