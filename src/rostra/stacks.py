@@ -109,6 +109,7 @@ class NodePlan(Struct, frozen=True, array_like=True):
     access: AccessConfig = AccessConfig()
     led: LedConfig = LedConfig()
     scopes: ScopesConfig = ScopesConfig()
+    keeps_logs: bool = True  # it has a disk
 
 
 class VoterPlan(Struct, frozen=True, array_like=True):
@@ -135,6 +136,8 @@ def receiving_hosts(stack: Stack, group: Group) -> set[Domain]:
 
 def make_stack(plan: NodePlan, registry: Registry) -> Stack:
     plan.agreed.check_lease(plan.links)
+    if not plan.keeps_logs:
+        registry.logs = None
     return _agent(plan, registry) if plan.is_agent else _server(plan, registry)
 
 

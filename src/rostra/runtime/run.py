@@ -349,6 +349,7 @@ def _journals(at: str, process: Process) -> "Journals":
 
 def _hosted(plan: NodePlan, store: DiskStore) -> HostedNode:
     registry = store.registry()
+    plan = replace(plan, keeps_logs=registry.logs is not None)
     began = Began(
         FORMAT, plan, registry.copies(plan.path), own=registry.own.all(), logs=registry.log_batches()
     )

@@ -31,12 +31,12 @@ from rostra.sim.checkers import (
     watch_complete,
 )
 from rostra.sim.claim_storm import ClaimStorm, DiskStorm
+from rostra.sim.disk_storm import DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
-from rostra.sim.disk_storm import DiskStorm
 from rostra.sim.order_storm import OrderStorm
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram

@@ -272,6 +272,8 @@ class AgreedAgent(Service):
         known = self.groups.get(group)
         if known is not None and known.kind != kind and event.create:
             raise NotAllowed(f"{group} is {known.kind}", fix="join it so, or choose another name")
+        if kind.stable == "disk":
+            self._check_disk(group)
         if not self.up:
             raise Unreachable(
                 f"{self.host} is cut off from {self._server}, and no view can be agreed",
@@ -286,6 +288,15 @@ class AgreedAgent(Service):
             self._call(
                 now, CALL_AGENT, Asked(me, self._own_token(group, me), GroupCall(group, LookAt())), out
             )
+
+    def _check_disk(self, group: Group) -> None:
+        registry = self._agent.registry
+        if registry.logs is None:
+            raise NotAvailable(
+                f'{group} has stable="disk", and the agent of {self.host} has no state directory',
+                fix="give it one with --state",
+            )
+        registry.own.check_room()
 
     def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         """The kind; and with it the place in the directory, where no notices are wanted (D7). If the group is

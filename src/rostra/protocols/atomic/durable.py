@@ -150,7 +150,7 @@ class OrderDisk:
         if (
             not self.entries
             and not self.wiped
-            and (not changed or self.head is None and not head.chain and not head.since)
+            and (not changed or (self.head is None and not head.chain and not head.since))
         ):
             return None
         written = LogBatch(
