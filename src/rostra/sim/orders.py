@@ -59,6 +59,7 @@ class OrderJudge:
         self.tails = tails
         self.on_disk = on_disk
         self._ever: dict[Group, dict[int, tuple[Endpoint, int]]] = {group: {} for group in on_disk}
+        self._empty: dict[Group, set[int]] = {group: set() for group in on_disk}
         self.begun_again = 0
         self.runs = 0
         self.messages = 0
@@ -104,6 +105,8 @@ class OrderJudge:
             raise OrderBroken(f"on-disk: {me} begins in {order.group} without {lost[:3]}, of {len(lost)}")
 
     def _begin(self, me: Endpoint, group: Group, key: Key, position: int) -> None:
+        if group in self.on_disk:
+            return  # every position is compared, whatever the view
         known = self._begins.setdefault((group, key), position)
         if known != position:
             raise OrderBroken(
@@ -117,8 +120,8 @@ class OrderJudge:
         what = f"{me} is given {sender} {number} at {position} of {group}"
         if group in self.on_disk:
             known = self._ever[group].setdefault(position, (sender, number))
-            if known != (sender, number):
-                raise OrderBroken(f"on-disk: {what}, where {known} was given")
+            if known != (sender, number) or position in self._empty[group]:
+                raise OrderBroken(f"on-disk: {what}, where {known} was given, or nothing")
         if view is None and group in self.on_disk:
             if self._said.get((group, sender, number)) != body or position <= max(order.before, default=0):
                 raise OrderBroken(f"on-disk: {what}, which was not said so, or not there")
@@ -129,6 +132,8 @@ class OrderJudge:
         if not order.next:
             order.next = position
             self._begin(me, group, view, position)
+        if group in self.on_disk:
+            self._pass_over(group, order, position)
         if position != order.next:
             raise OrderBroken(f"total-order: {what}, and {order.next} comes next")
         order.tail.append((position, sender, number))
@@ -143,6 +148,12 @@ class OrderJudge:
         order.next = position + 1
         order.log.append((position, sender, number))
         self.messages += 1
+
+    def _pass_over(self, group: Group, order: SimOrder, position: int) -> None:
+        """Views that are placed again are shown to none: there is no message at such a place."""
+        while order.next < position and order.next not in self._ever[group]:
+            self._empty[group].add(order.next)
+            order.next += 1
 
     def _count_tail(self, me: Endpoint, order: SimOrder, following: Key | None = None) -> None:
         """What it was given in its view is at those places for all others as well."""

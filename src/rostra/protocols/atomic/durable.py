@@ -113,7 +113,7 @@ class OrderDisk:
     def reached(self, mark: MarkEntry, chain: Chain) -> None:
         """If an epoch of this chain begins here: from now on our log is one of it."""
         epochs = [key for key, _ in chain]
-        if (epoch := epoch_of(mark)) in epochs:
+        if mark.begins and (epoch := epoch_of(mark)) in epochs:
             self.claims = chain[: epochs.index(epoch) + 1]
 
     @property

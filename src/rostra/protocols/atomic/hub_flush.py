@@ -403,8 +403,10 @@ class HubFlush(HubOrder):
                 number = self._out.number_at(place)
                 self._start_peer(id, each.view, number, place, out, send=False, anew=is_new)
         self._linked = {id: each for id, each in reports if id not in starts and id != self.me}
-        out.append(OrderFlushed(self.group, self.agreed.key, mark, len(stations)))
-        self._mark(out)
+        shown = self.agreed.shown or self.agreed.key
+        out.append(OrderFlushed(self.group, shown, mark, len(stations)))
+        if not self._mark(out, begins=self.disk is not None) and self.disk is not None:
+            self._mark_again(out, begins=True)
         self._queue.extend(self._unplaced.values())
         for peer in self._peers.values():
             self._send_start(peer, out)

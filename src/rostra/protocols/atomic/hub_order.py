@@ -148,7 +148,7 @@ class HubOrder:
 
     # Views get their places
 
-    def _mark(self, out: list[Effect]) -> bool:
+    def _mark(self, out: list[Effect], *, begins: bool = False) -> bool:
         """Give the last agreed view its place, if all new stations in it have reported."""
         agreed = self.agreed
         if not self.orders or agreed is None or agreed.first != self.me or self.gallery.blocked:
@@ -162,7 +162,7 @@ class HubOrder:
                 return False
         before = None if self.marked is None else self.marked.view
         view = shown_view(agreed, before, frozenset(self._left))
-        entry = MarkEntry(self.log.next, view, agreed.stations)
+        entry = MarkEntry(self.log.next, view, agreed.stations, begins)
         self._left.clear()
         hosts = {id.host: id for id in agreed.stations}
         self._peers = {h: each for h, each in self._peers.items() if hosts.get(h) == each.id}
@@ -375,11 +375,11 @@ class HubOrder:
             self.disk.needed = max(self.disk.needed, position)
             self._trim()
 
-    def _mark_again(self, out: list[Effect]) -> None:
-        """The view that stands, so that what was before it can be forgotten."""
+    def _mark_again(self, out: list[Effect], *, begins: bool = False) -> None:
+        """The view that stands, so that what was before it can be forgotten, or that an epoch begins."""
         assert self.marked is not None
         view = replace(self.marked.view, joined=(), left=(), failed=(), parts=())
-        entry = MarkEntry(self.log.next, view, self.marked.stations)
+        entry = MarkEntry(self.log.next, view, self.marked.stations, begins)
         self._append(entry, encode_entry(entry), out)
 
     def unwritten(self) -> LogBatch | None:

@@ -120,6 +120,7 @@ class MarkEntry(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
     position: Natural
     view: ShownView
     stations: Stations
+    begins: bool = False  # with ``stable="disk"``: an epoch begins with it
 
     @property
     def end(self) -> int:
