@@ -36,8 +36,9 @@ HOSTS = ("eu.h1", "eu.h2", "eu.h3")
 async def what_is_kept(lab: Lab, host: str) -> list[bytes]:
     """What a member is given before its first view."""
     async with lab.program(host, f"reader-{host[-2:]}") as me:
-        kind = dict(membership="agreed", delivery="atomic", survive="majority", stable="disk")
-        group = await me.join("ledger", "eu", **kind)
+        group = await me.join(
+            "ledger", "eu", membership="agreed", delivery="atomic", survive="majority", stable="disk"
+        )
         found: list[bytes] = []
         async for item in group:
             if isinstance(item, rostra.Message):

@@ -346,6 +346,7 @@ REQUESTS: list[Any] = [
         *(CAFE, MembershipKind.RELAXED, "negotiated", "majority", "majority", False, b"rank 1", Slow.EXPEL)
     ),
     ordered.LeaveOrdered(CHESS),
+    ordered.ForgetOrdered(CHESS, 812),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
     calls.DrainHost(True),
     calls.AdministerSet(PARIS, calls.SetVerb.SPLIT, (PARIS,), ("north", "south")),

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 import rostra
+from rostra.core.effects import Effect
 from rostra.core.logs import kept_logs
 from rostra.errors import Excluded
+from rostra.protocols.atomic.agent import OrderAgent
 from rostra.testing import World
 
 HOSTS = ("paris.h1", "paris.h2", "paris.h3")
@@ -256,7 +258,7 @@ def test_a_replicated_object_survives_all_its_programs_and_agents(world: World) 
 
 
 def test_what_a_saved_state_has_is_not_kept(world: World) -> None:
-    """8 MB of commands, of a state of 16 kB: a few of them are on disk in the end, and the object is whole."""
+    """8 MB of commands, and a state of 16 kB: a part of them is on disk in the end; the object is whole."""
     replicas = [Replica(host.replace(".", "-"), adds=500, size=8_000) for host in HOSTS[:2]]
     for host, replica in zip(HOSTS, replicas, strict=False):
         world.start(host, replica.run())
@@ -274,3 +276,27 @@ def test_what_a_saved_state_has_is_not_kept(world: World) -> None:
         world.start(host, replica.run())
     world.run(for_s=20)
     assert [each.counter.total for each in again if each.counter] == [1_000, 1_000]
+
+
+def acknowledged_then_lost(world: World) -> list[bytes]:
+    """What is kept of one message whose host is lost as soon as it is acknowledged."""
+    (first,) = begin(world, "paris.h1")
+    world.run(first.say(b"a"))
+    assert first.acknowledged == [b"a"]
+    lose_all(world)
+    (again,) = come_back(world, "paris.h1")
+    return again.before
+
+
+def test_nothing_is_acknowledged_before_it_is_on_disk(world: World) -> None:
+    assert acknowledged_then_lost(world) == [b"a"]
+
+
+def test_what_is_written_after_it_was_acknowledged_is_found_to_be_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(self: OrderAgent, effects: list[Effect]) -> list[Effect]:
+        return [*[each for effect in effects for each in self._ways(effect)], *self._written()]
+
+    monkeypatch.setattr(OrderAgent, "_sent", late)
+    assert acknowledged_then_lost(world) == []

@@ -247,7 +247,7 @@ class Ordered(ShowsViews, OneReader):
                     done.set_result(None)
 
     async def forget(self, position: int) -> None:
-        """With ``stable="disk"``: what is before this position need not be kept on our host's disk any more."""
+        """With ``stable="disk"``: what is before this position need not be kept on our host any more."""
         await self.me._connection.settle(self.me._post(ForgetOrdered(self.group, position)))
 
     def send_soon(self, payload: bytes) -> Awaitable[Receipt]:

@@ -62,7 +62,7 @@ class LogFile:
             except UNDECODABLE as error:
                 raise BadInput(
                     f"{self._file} is not what a node of Rostra wrote: {error}",
-                    fix="put a backup in its place; or move it away: the others of the group have what it had",
+                    fix="put a backup in its place; or move it away: others of the group have what it had",
                 ) from None
             self.log = batch.log
             self.kept.take(batch)

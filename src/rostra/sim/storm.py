@@ -31,10 +31,10 @@ from rostra.sim.checkers import (
     watch_complete,
 )
 from rostra.sim.claim_storm import ClaimStorm, DiskStorm
-from rostra.sim.disk_storm import DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
+from rostra.sim.kept_storm import KeptStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
 from rostra.sim.order_storm import OrderStorm
@@ -98,12 +98,14 @@ ORDER: Final = "order"
 """Nor this: agreed groups with `delivery="atomic"`."""
 
 STRONG: Final = "strong"
-DISK: Final = "disk"
 """Nor this: all kinds of groups in one world."""
+
+KEPT: Final = "kept"
+"""Nor this: groups with `stable="disk"`, and crashes of all hosts."""
 
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG, DISK),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG, KEPT),
 )
 """What a storm can blow through."""
 
@@ -149,7 +151,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds |= {STRONG: StrongStorm, DISK: DiskStorm}
+    kinds |= {STRONG: StrongStorm, KEPT: KeptStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

@@ -46,7 +46,6 @@ from rostra.protocols.agreed.living import has_rule, is_exclusive, is_primary
 from rostra.protocols.agreed.orders import CreateGroup, NextView, decide, decode_order
 from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.rules import (
-    Attempt,
     LivingState,
     Rule,
     RuleMember,
@@ -570,17 +569,8 @@ def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGro
 def _departed(part: AgreedGroup, gone: tuple[MemberId, ...], *, is_dead: bool = False) -> AgreedGroup:
     """These are on no side: they left, or their host says that they are dead. Rules do not ask for them; with
     ``stable="disk"`` a dead one counts as here, since its host is, with all that it had."""
-    state = part.living
-    left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
-    attempts = tuple([each for each in left if each.members])
-    if is_dead and part.kind.stable == "disk":
-        dead = {*state.dead, *[each.id for each in state.members if each.id in gone]}
-        return replace(part, living=replace(state, attempts=attempts, dead=tuple(sorted(dead))))
-    return replace(part, living=replace(state, members=_rest(state.members, gone), attempts=attempts))
-
-
-def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
-    return tuple([each for each in members if each.id not in gone])
+    counts = is_dead and part.kind.stable == "disk"
+    return replace(part, living=part.living.departed(gone, counts=counts))
 
 
 def _standstill(

@@ -31,7 +31,7 @@ a share of the "original", which every merge sets anew. Three counter-examples, 
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Literal, Protocol
@@ -249,6 +249,15 @@ class LivingState(Struct, frozen=True, array_like=True):
         highest = max([self.fence, *[each.fence for each in self.attempts]])
         return replace(self, attempts=(*self.attempts, Attempt(highest + 1, members)))
 
+    def departed(self, gone: Collection[MemberId], *, counts: bool) -> "LivingState":
+        """Without those that are on no side; or, if they count as here, with them as dead ones."""
+        tried = [(each.fence, _rest(each.members, gone)) for each in self.attempts]
+        attempts = tuple([Attempt(fence, rest) for fence, rest in tried if rest])
+        if not counts:
+            return replace(self, members=_rest(self.members, gone), attempts=attempts)
+        dead = {*self.dead, *[each.id for each in self.members if each.id in gone]}
+        return replace(self, attempts=attempts, dead=tuple(sorted(dead)))
+
     def formed(self, attempt: Attempt) -> "LivingState":
         """It was committed: what came before does not matter any more."""
         return LivingState(attempt.fence, attempt.members)
@@ -264,6 +273,10 @@ class LivingState(Struct, frozen=True, array_like=True):
             elif each.id in before:
                 returned.append((each.id, before[each.id]))
         return LivingState(fence, members, (), tuple(sorted(returned)))
+
+
+def _rest(members: RuleMembers, gone: Collection[MemberId]) -> RuleMembers:
+    return tuple([each for each in members if each.id not in gone])
 
 
 def united_state(states: Iterable[LivingState]) -> LivingState:

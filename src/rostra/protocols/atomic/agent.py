@@ -208,7 +208,11 @@ class OrderAgent(Service):
         disk.founds = founds
         if not founds and station.lacks_log and now >= self._claim_at:
             self._claim_at = now + CLAIM_AGAIN_S
-            out += claims.renew(station.group)
+            out += self._claimed_again(station.group)
+
+    def _claimed_again(self, group: Group) -> list[Effect]:
+        """If our link is down, that is done when it is up: the claims service may not know it yet."""
+        return self.stack[CLAIM_AGENT].renew(group) if self._agreed.up else []
 
     def _check_room(self, station: AnyStation) -> None:
         """What it acknowledges must be on disk: without room it is out, and says so."""
@@ -225,7 +229,7 @@ class OrderAgent(Service):
                 found += _batches(station)
                 if station.reported_chain and station.group not in claims.begun:
                     claims.begun.add(station.group)
-                    found += claims.renew(station.group)
+                    found += self._claimed_again(station.group)
         return found
 
     def _delete(self, group: Group) -> None:

@@ -9,10 +9,10 @@ logs can be cut.
 
 **Quorums.** An entry is stable when hosts with more than half of the view's members have it on disk. A view
 gets stable when that holds in itself *and* a quorum of the view before it has it. So hosts that come back,
-and are a quorum of the last view that they know, have one among them that knows of every later one. A quorum is more than
-half of the members, by their hosts; or half of them, with the most senior one. A host whose members have all
-left is not counted, neither where the next view is placed nor where it reports, if it remembers that it left:
-the others may have gone on without it.
+and are a quorum of the last view that they know, have one among them that knows of every later one. A quorum
+is more than half of the members, by their hosts; or half of them, with the most senior one. A host whose
+members have all left is not counted, neither where the next view is placed nor where it reports, if it
+remembers that it left: the others may have gone on without it.
 """
 
 from collections import deque

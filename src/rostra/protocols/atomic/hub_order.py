@@ -344,8 +344,8 @@ class HubOrder:
             log.drop()
 
     def _start_over(self, position: int) -> None:
-        """All that is kept of the order comes to us, from this position on. Until it is here what we had counts:
-        it may be all that is left of something that was acknowledged."""
+        """All that is kept of the order comes to us, from this position on. Until it is here what we had
+        counts: it may be all that is left of something that was acknowledged."""
         assert self.disk is not None
         if self.disk.claims:
             self._aside = self.disk, self.log, self.marked, self.accept

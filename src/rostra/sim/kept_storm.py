@@ -1,4 +1,4 @@
-"""Storms over groups with ``stable="disk"``: as in `order_storm.py`, and now and then all hosts crash at once.
+"""Storms over groups with ``stable="disk"``: as in `order_storm.py`, and at times all hosts crash at once.
 
 Checked besides: `on-disk`, that whatever any member was ever given is given again, at its place, to those who
 begin when none is left that had it (`orders.py`). When the storm is over each host has a program again: what
@@ -15,11 +15,11 @@ from rostra.sim.view_storm import DEEDS, LEDGER, LOCAL
 ON_DISK: Final = {LEDGER: "majority", LOCAL: "majority"}
 
 
-class DiskStorm(OrderStorm):
+class KeptStorm(OrderStorm):
     rules: Mapping[Group, str] = ON_DISK
     joined: tuple[Group, ...] = (LEDGER, LEDGER, LOCAL)
     deeds: tuple[str, ...] = (*DEEDS, "black_out", "black_out", "all_leave")
-    word = "disk"
+    word = "kept"
 
     def _choose_orders(self, seed: int) -> dict[Group, str]:
         return dict.fromkeys(ON_DISK, "hub")
