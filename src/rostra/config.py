@@ -77,7 +77,7 @@ from rostra.names import (
     strictly_inside,
 )
 from rostra.protocols.access.config import KEY_BYTES, AccessConfig, check_authorities
-from rostra.protocols.agreed.config import LEVEL_MAX, AgreedConfig
+from rostra.protocols.agreed.config import LEVEL_MAX, AgreedConfig, Place, Repeater, SetAddress
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
@@ -126,17 +126,33 @@ def parse_profile(text: str) -> str:
 
 def parse_between(text: str) -> str:
     """ "tree", or a multicast address with a port."""
-    if text == TREE:
+    if text == TREE or _place(text, is_multicast=True) is not None:
         return text
-    with contextlib.suppress(ValueError, BadInput):
-        at = parse_tcp(text)
-        address = ip_address(at.host)
-        if address.version == 4 and address.is_multicast and at.port:
-            return text
     raise BadInput(
         f"{text!r} is neither tree nor an IPv4 multicast address with a port",
         fix='write "tree", or an address such as "239.192.0.1:7790"',
     )
+
+
+def _place(text: str, *, is_multicast: bool) -> Place | None:
+    with contextlib.suppress(ValueError, BadInput):
+        at = parse_tcp(text)
+        address = ip_address(at.host)
+        if address.version == 4 and address.is_multicast is is_multicast and at.port:
+            return at.host, at.port
+    return None
+
+
+def parse_set_multicast(text: str) -> Place:
+    if (place := _place(text, is_multicast=True)) is not None:
+        return place
+    raise BadInput(f"{text!r} is no IPv4 multicast address with a port", fix='write it as "239.192.0.2:7470"')
+
+
+def parse_repeater(text: str) -> Place:
+    if (place := _place(text, is_multicast=False)) is not None:
+        return place
+    raise BadInput(f"{text!r} is no IPv4 address with a port", fix='write it as "10.0.1.1:7471"')
 
 
 def parse_megabytes(text: str) -> int:
@@ -277,6 +293,23 @@ class DataSettings(Struct, frozen=True):
     between: Annotated[str, parse_between] | None = None
 
 
+class SetSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the messages of a set of servers travel, if not over their links (`protocols/agreed/casting.py`).
+
+    `multicast`
+        The set's IPv4 multicast address, with a port.
+    `repeaters`
+        Servers of the set that repeat messages for those that multicast does not reach, and where they take
+        these: { "eu.fr" = "10.0.1.1:7471" }.
+    `unicast`
+        Servers that multicast does not reach. Without `multicast`: all of them.
+    """
+
+    multicast: str = ""
+    repeaters: dict[str, str] = {}
+    unicast: tuple[str, ...] = ()
+
+
 class WorldConfig(Struct, frozen=True):
     name: str
     servers: dict[Domain, TcpAddress]
@@ -291,6 +324,7 @@ class WorldConfig(Struct, frozen=True):
     access: AccessConfig = AccessConfig()
     led: dict[str, Any] = {}  # what differs from `LedConfig`
     scopes: dict[str, Any] = {}  # and from `ScopesConfig`
+    sets: tuple[SetAddress, ...] = ()
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -370,7 +404,7 @@ class WorldConfig(Struct, frozen=True):
     @property
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
-        return replace(config.fitted(self.links), level=self.agents.level)
+        return replace(config.fitted(self.links), level=self.agents.level, sets=self.sets)
 
     @property
     def led_settings(self) -> LedConfig:
@@ -498,7 +532,7 @@ def _tables(text: str) -> dict[str, Any]:
 def _world(file: dict[str, Any]) -> WorldConfig:
     known = (
         *("world", "servers", "agents", "http", "data", "detect", "journal", "logs"),
-        *("authorities", "led", "scopes"),
+        *("authorities", "led", "scopes", "sets"),
     )
     check_keys(file, "the file", known)
     world = _read(AboutWorld, file, "world", required=True)
@@ -521,7 +555,53 @@ def _world(file: dict[str, Any]) -> WorldConfig:
     for domain, said in described.data.items():
         _check_data(described, domain, said)
     described.check_detect()
-    return described
+    addresses = [_set_address(described, path, said) for path, said in _table(file, "sets", {}).items()]
+    _check_apart(addresses)
+    return replace(described, sets=tuple(addresses))
+
+
+def _set_address(world: WorldConfig, path: str, said: Any) -> SetAddress:
+    name, where = parse_domain(path), f"[sets] {path}"
+    try:
+        settings = convert(said, SetSettings)
+    except ValidationError as error:
+        example = '{ multicast = "239.192.0.2:7470", repeaters = { "eu.fr" = "10.0.1.1:7471" } }'
+        raise BadInput(f"{where}: {error}", fix=f"write a table such as {example}") from None
+    servers = [each for each in world.servers if each == name or (each != ROOT and parent(each) == name)]
+    if len(servers) < 2 or world.is_cluster(name):
+        raise BadInput(f"{where} is no domain of domains with servers", fix="name one, or leave it out")
+
+    def of_set(text: str) -> Domain:
+        server = parse_domain(text)
+        if server not in servers:
+            raise BadInput(f"{where}: {text} is no server of this set", fix=f"name one of: {_some(servers)}")
+        return server
+
+    multicast = placed(where, parse_set_multicast, settings.multicast) if settings.multicast else None
+    repeaters = []
+    for server, text in settings.repeaters.items():
+        if of_set(server) in world.replicas:
+            raise BadInput(f"{where}: {server} has replicas, at several places", fix="name another repeater")
+        repeaters.append(Repeater(of_set(server), placed(where, parse_repeater, text)))
+    unicast = tuple(map(of_set, settings.unicast))
+    if multicast and any(each.server in unicast for each in repeaters):
+        raise BadInput(f"{where}: multicast does not reach a repeater", fix="name another repeater")
+    lost = unicast if multicast else servers
+    if not repeaters and lost:
+        raise BadInput(
+            f"{where}: no message reaches {_some(lost)}",
+            fix="name a repeater, or leave the set out: its messages then go over links",
+        )
+    return SetAddress(name, multicast, tuple(repeaters), unicast)
+
+
+def _check_apart(addresses: list[SetAddress]) -> None:
+    """Each address is that of one set, and each place of a repeater is for one set of it."""
+    groups = [each.multicast for each in addresses if each.multicast is not None]
+    places = [*groups, *[repeater.place for each in addresses for repeater in each.repeaters]]
+    for place in places:
+        if places.count(place) > 1:
+            raise BadInput(f"[sets] has {place[0]}:{place[1]} twice", fix="give each an address of its own")
 
 
 def _authorities(table: Mapping[str, Any]) -> AccessConfig:

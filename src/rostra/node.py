@@ -23,9 +23,10 @@ A server that has replicas itself sends nothing that depends on a record before 
 effects after `Secure` wait (`core/secure.py`). So they do at a node without replicas whose disk is full.
 
 **A step is bounded.** A packet of a crowd may bring hundreds of messages, each for hundreds of programs.
-After `WORK_MAX` orders and listed members the messages that are left wait, in order, for a timer that is due
-at once: meanwhile links go on answering, and the driver reads its sockets. An epoch of a link neither begins
-nor ends for the core before it has all messages of the one before.
+After `WORK_MAX` orders and listed members the messages that are left wait, in order, for the timer `GO_ON`:
+meanwhile links go on answering. The driver lets it fire in the same turn if that is not long yet, so that
+messages which came together still share their notices; otherwise in the next, after it has read its sockets.
+An epoch of a link neither begins nor ends for the core before it has all messages of the one before.
 
 **Children** are not configured: any server one label below ours may connect. So there is a bound on their
 number, and one that has been down for ten minutes is forgotten.
@@ -79,7 +80,14 @@ from rostra.protocols.links.events import (
 )
 from rostra.protocols.links.packets import SESSIONS_PER_LIFE
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.messages import EndpointsJoined, Inquiry, InquiryReply, ResolveReply, weight
+from rostra.protocols.relaxed.messages import (
+    EndpointsJoined,
+    Inquiry,
+    InquiryReply,
+    ResolveReply,
+    Routed,
+    weight,
+)
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.protocols.relaxed.trail import Trail
 
@@ -88,12 +96,15 @@ GRACE: Final = "grace"  # with the path of a neighbour: the timer that ends the 
 
 GO_ON: Final = ("go on",)
 GO_ON_S: Final = 0.001
-"""Not 0: a timer that is due already may fire before the present turn has ended."""
+"""Where the driver has no turns. Not 0: a timer that is due already may fire before this step has ended."""
 
-WORK_MAX: Final = 16_384
-"""Orders of one step, and members in the lists that it was sent: some tens of milliseconds' work. Raising it:
-links and pings wait for longer behind a crowd. Lowering it: joins that were sent together are handled one by
-one, and so are their notices (a list of 5,000 members is 5,000): with 2,048 a crowd of 5,000 did not end."""
+WORK_MAX: Final = 2_048
+"""Orders of one step, and members in the lists that it was sent: some ten milliseconds' work. Raising it:
+links and pings wait for longer behind a crowd. Lowering it: more steps for the same work."""
+
+ENTRY_BYTES: Final = 16
+"""Of a message through the servers, what counts as one: a stream's start in it has some 40 bytes, and costs
+as much as two members of a list. Raising it: steps with many such messages are longer."""
 
 REST_MAX: Final = 8_192
 """Messages that may wait so. Beyond that steps are longer: what a peer sends faster is not kept for it."""
@@ -274,8 +285,11 @@ class Node:
                 self._read_one(now, report, outputs)
 
     def _read_one(self, now: Instant, received: Received, outputs: list[Output]) -> None:
-        if type(received.message) in _LISTS:
-            self._read += len(received.message.members)  # each is work, whatever comes of it
+        message = received.message
+        if type(message) in _LISTS:
+            self._read += len(message.members)  # each is work, whatever comes of it
+        elif type(message) is Routed:
+            self._read += len(message.data) // ENTRY_BYTES
         self._hand_up(now, received, outputs)
 
     def _let_wait(self, now: Instant, received: Received, outputs: list[Output]) -> None:

@@ -4,10 +4,11 @@
                       CallAgent, LedAgent, ClaimAgent, LocalServer
     cluster's server  ClusterCore, and those of a domain's server
     domain's server   AccessServer, NamesServer, OpenServer, ForeignServer, SetAdministration, CallServer,
-                      MovingServer, OrderRelay, LedServer, ClaimServer, DomainServer
+                      MovingServer, FrameRelay, LedServer, ClaimServer, DomainServer
     replica           ElectionCore, and while it leads a server of the kinds above
 
-`HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages.
+`HostCore`, `ClusterCore` and `OrderAgent` are there where groups have messages; before `MovingServer`,
+`SetCasting` where a set has an address of its own.
 
 A driver describes the node it wants as a value, a `NodePlan`. Runtime, simulator and replay hand such a plan
 to the same functions. A recording begins with it, so a replayed node is made exactly as the recorded one was.
@@ -34,11 +35,13 @@ from rostra.protocols.agreed.administration import SetAdministration
 from rostra.protocols.agreed.agent import AgreedAgent
 from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.call_server import CallServer
+from rostra.protocols.agreed.casting import CASTING_SERVER, SetCasting, addresses_of
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.protocols.atomic.agent import ORDER_AGENT, OrderAgent
-from rostra.protocols.atomic.relay import OrderRelay
+from rostra.protocols.atomic.messages import CarriedFrame
+from rostra.protocols.channel.relay import FrameRelay
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.election.config import ElectionConfig
@@ -49,6 +52,7 @@ from rostra.protocols.fifo.messages import Channel
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.led.agent import LedAgent
 from rostra.protocols.led.config import LedConfig
+from rostra.protocols.led.messages import SpreadLetter
 from rostra.protocols.led.server import LedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
@@ -71,10 +75,11 @@ SERVICES: Final = (
         CallAgent,
         CallServer,
         SetAdministration,
+        SetCasting,
         LedAgent,
         LedServer,
     ),
-    *(OrderRelay, AccessAgent, AccessServer, NamesServer, UniqueAgent, ClaimAgent, ClaimServer),
+    *(FrameRelay, AccessAgent, AccessServer, NamesServer, UniqueAgent, ClaimAgent, ClaimServer),
     *(OpenAgent, OpenServer, ForeignAgent, ForeignServer),
     *(LocalServer, DomainServer, ElectionCore),
 )
@@ -191,6 +196,8 @@ def make_replica(house: ReplicaHost, plan: NodePlan, voter: VoterPlan, registry:
         return _server(replace(plan, fifo=fifo), registry)
 
     def server_node(stack: Stack, term: int, known: tuple[Domain, ...]) -> Node:
+        if (casting := stack.find(CASTING_SERVER)) is not None:
+            casting.begin(term)
         return make_node(replace(plan, incarnation=term), stack, known, is_replica=True)
 
     return Replica(house, plan.path, node, server, server_node, voter.known)
@@ -240,13 +247,15 @@ def _server(plan: NodePlan, registry: Registry) -> Stack:
         has_parent=plan.has_parent,
     )
     kinds = (
-        OrderRelay(plan.path),
+        FrameRelay(SpreadLetter, CarriedFrame),
         LedServer(plan.path, plan.led),
         ClaimServer(plan.path, registry, has_parent=plan.has_parent),
     )
     scopes = OpenServer(plan.path, plan.scopes), ForeignServer(plan.path, plan.scopes)
     names = NamesServer(plan.path, registry)
-    agreed = SetAdministration(plan.path), CallServer(plan.path), views
+    addresses = addresses_of(plan.path, plan.agreed.sets, cluster=plan.cluster)
+    casting = (SetCasting(plan.path, plan.incarnation, addresses),) if addresses else ()
+    agreed = SetAdministration(plan.path), CallServer(plan.path), *casting, views
     services = access, names, *scopes, *agreed, *kinds, server
     if fifo is None:
         return Stack(*services)

@@ -472,6 +472,7 @@ class Me(BlockingContext):
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> AgreedMembership: ...
@@ -489,6 +490,7 @@ class Me(BlockingContext):
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> AgreedConversation: ...
 

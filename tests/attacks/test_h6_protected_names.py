@@ -388,7 +388,9 @@ async def test_no_program_gets_in_where_nobody_decides(world: Lab, name: str) ->
             (mallory.join(name, permanent=True), NotAvailable),
             (mallory.join(name, delivery="fifo"), refusal),
             (mallory.join(name, delivery="fifo", role="submit"), NotAvailable),
-            (mallory.join(name, membership="agreed"), NotAvailable),
+            (mallory.join(name, membership="agreed"), refusal),
+            (mallory.join(name, membership="agreed", delivery="fifo"), refusal),
+            (mallory.join(name, membership="agreed", delivery="atomic"), refusal),
         ):
             with pytest.raises(why):
                 async with attempt:

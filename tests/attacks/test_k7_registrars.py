@@ -11,13 +11,12 @@ from rostra.journal.entries import Entry
 from rostra.names import Domain, Endpoint, Group
 from rostra.observe.scribe import Scribe
 from rostra.protocols.claims import table as claim_table
-from rostra.protocols.led import circuits, registrar, transient
+from rostra.protocols.led import circuits, registrar
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import Assert, AssertReply
 from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.led.registrar import Registrar
-from rostra.protocols.led.requests import ChangeSet, DestroySet
 from rostra.protocols.links.packets import Hello
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import (
@@ -31,11 +30,8 @@ from rostra.protocols.relaxed.gate import (
     screened,
 )
 from rostra.protocols.relaxed.messages import EndpointsJoined, MessageId
-from rostra.protocols.relaxed.requests import Denied, Done
-from tests.attacks.test_k6_circuits import invented, result
 from tests.cores.test_claims import AGREED, ATOMIC, LED, Server, claim
 from tests.cores.test_led_services import FR, H2, Agent
-from tests.cores.test_led_transient import Owner
 
 EU = Domain("eu")
 ANN = Endpoint("eu.de.h1/ann#1")
@@ -107,18 +103,6 @@ def test_agents_of_one_cluster_take_half_of_the_circuits_at_most(monkeypatch: py
     assert f"{EVIL}.h50" in agent.led.circuits.links
 
 
-def test_one_owner_leaves_room_for_the_hosts_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transient, "UNANSWERED_MAX", 8)
-    owner = Owner()
-    first, second = owner.create(), owner.create()
-    assert isinstance(result(owner.ask(ChangeSet(first, add=invented(5)))), Denied)
-    assert result(owner.ask(ChangeSet(first, add=invented(4)))) == Done()
-    refused = result(owner.ask(ChangeSet(second, add=invented(1, "or"))))
-    assert isinstance(refused, Denied) and "one owner may have no more than are free" in refused.what
-    owner.ask(DestroySet(first))
-    assert result(owner.ask(ChangeSet(second, add=invented(4, "or")))) == Done()
-
-
 def test_refusals_of_members_are_rows_with_who_where_why_and_from_whom() -> None:
     group, mallory = Group("acme!payroll", EU), Endpoint("eu.no.h1/mallory#7")
     seen = [AccessRefused(mallory, group, "no proof", FR), AccessRefused(mallory, group, "wrong word")]
@@ -147,8 +131,9 @@ def test_a_name_cannot_be_locked_by_an_agent_that_it_is_not_for() -> None:
     for group, kind, why in (
         (vault, AGREED, "the group is closed"),
         (vault, LED, "the group is closed"),
-        (payroll, AGREED, "a restricted name cannot be agreed"),
-        (payroll, ATOMIC, "a restricted name cannot be agreed, atomic"),
+        (payroll, AGREED, "the claim of a restricted name needs the proof"),
+        (payroll, LED, "the claim of a restricted name needs the proof"),
+        (payroll, ATOMIC, "the claim of a restricted name needs the proof"),
     ):
         code, effects = claimed(server, "eu.no.h1", group, kind)
         [row] = named(effects)
@@ -159,7 +144,6 @@ def test_a_name_cannot_be_locked_by_an_agent_that_it_is_not_for() -> None:
         assert row[3].startswith(why), row
         assert server.claims.table.get(group.name) is None
     assert server.answer("eu.de", claim("eu.de.h1", LED, vault)).group_kind == LED
-    assert server.answer("eu.de", claim("eu.de.h1", LED, payroll)).group_kind == LED
 
 
 @pytest.mark.spec("C-165")

@@ -115,6 +115,23 @@ async def test_questions_are_left_for_others(tmp_path: Path) -> None:
         await mallory.resolve("g", "eu", fresh=True)
 
 
+async def test_hosts_of_sets_are_left_for_others(tmp_path: Path) -> None:
+    """Two programs of one user share what one of them may name."""
+    async with (
+        host(tmp_path) as lab,
+        program(lab, MALLORY, "m1") as m1,
+        program(lab, MALLORY, "m2") as m2,
+        program(lab, ANN, "ann") as ann,
+        m1.create_set("eu") as first,
+        m2.create_set("eu") as second,
+        ann.create_set("eu") as hers,
+    ):
+        await first.add(*[f"eu.no{number}/x#1" for number in range(600)])
+        with pytest.raises(TooLarge, match="uid 65534 has sets and sequences with 600 hosts"):
+            await second.add(*[f"eu.or{number}/x#1" for number in range(600)])
+        await hers.add(*[f"eu.un{number}/x#1" for number in range(600)])
+
+
 async def _answered(asked: list[asyncio.Task[object]], count: int) -> list[BaseException | None]:
     """What the first so many were refused with."""
     async with asyncio.timeout(WITHIN_S):

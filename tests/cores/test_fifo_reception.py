@@ -157,6 +157,68 @@ def hears(count):
     return host, delegate, speaker
 
 
+def syncing(count, *speakers):
+    """A host with so many members, of whose first reply a piece has come that begins these speakers."""
+    host = Host()
+    [first, *_] = host.join(count)
+    delegate = delegate_of("huji")
+    host.listed(delegate, *speakers)
+
+    def reply(*entries, last):
+        cuts = (cut("huji", *entries, h1=count, h2=1),)
+        said = encode(SyncReply(G, first.state.req, 1, cuts, Channel(), last))
+        return host.step(Received(HUJI, Routed(host.new_id(), delegate.endpoint, (first.me,), said)))
+
+    reply(*[entry(each, 1) for each in speakers], last=False)
+    assert set(first.senders.running) == {each.endpoint for each in speakers}, "none waits for the last piece"
+    return host, reply
+
+
+@pytest.mark.spec("X-030")
+def test_what_a_sender_says_between_the_pieces_of_the_first_reply_comes_after_the_list():
+    speaker = user("huji.h2/speaker")
+    host, reply = syncing(2, speaker)
+    assert items(says(host, speaker, 1)) == []
+    [*lists, one, two] = items(reply(last=True))
+    assert [type(each) for each in lists] == [ev.Ready] * 2 and type(one) is type(two) is ev.Delivered
+
+
+@pytest.mark.spec("X-030", "TX-6")
+def test_a_sender_that_leaves_between_the_pieces_of_the_first_reply_is_nothing_to_the_members():
+    speaker = user("huji.h2/speaker")
+    host, reply = syncing(2, speaker)
+    assert items(host.left(speaker, stamp=2)) == []
+    says(host, speaker, 1)
+    [one, two] = items(reply(last=True))
+    assert one is two and speaker.endpoint not in [who for who, *_ in one.members]
+    [member, _] = host.core.members[G].values()
+    assert not member.senders.running
+
+
+@pytest.mark.spec("TX-10")
+def test_of_a_reply_whose_delegate_went_before_its_last_piece_nothing_is_left():
+    """Its successor gives the starts of its own."""
+    host, _ = syncing(2, user("huji.h2/speaker"))
+    [member, _] = host.core.members[G].values()
+    host.joined(delegate_of("huji", epoch=2))
+    assert not member.senders.running
+
+
+@pytest.mark.spec("X-048")
+def test_streams_that_end_in_one_datagram_are_one_item_for_each_reader():
+    """A crowd that died made as many items of it for each of its readers: steps of 190 ms."""
+    host, _, speaker = hears(3)
+    other = user("huji.h2/other", stamp=5)
+    host.joined(other)
+    for each in (speaker, other):
+        gone = EndpointLeft(host.new_id(), G, each.endpoint, (1, 9), Cause.CRASH)
+        assert items(host.step(Received(HUJI, gone))) == [], "its last number is not known"
+    ends = tuple([Heartbeat((Pulse(each.endpoint, 0, 0, True),)) for each in (speaker, other)])
+    told = [each for each in host.step(ev.Heard(G, HUJI, ends)) if isinstance(each, ev.Deliver)]
+    assert [len(each.item.items) for each in told] == [2] * 3
+    assert [each.endpoint for each in items(told[:1])] == [speaker.endpoint, other.endpoint]
+
+
 def says(host, speaker, number):
     return host.step(ev.Heard(G, Domain("huji.h2"), (data(speaker, number),)))
 

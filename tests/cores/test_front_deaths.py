@@ -70,12 +70,59 @@ def test_the_name_of_a_program_that_died_can_be_opened_at_once() -> None:
     ann, bob = agent.program("ann"), agent.program("bob")
     agent.lost(ann, "connection lost")
     agent.lost(bob, "connection lost")
-    agent.program("eve")._take(iter([Ask(1, 0, Open("bob"))]))
+    agent.program("eve")._take(iter([Ask(1, 0, Open("bob", "uid 0"))]))
     [gone, asked] = agent.steps
     assert isinstance(gone, EndpointGone) and gone.endpoint == f"{HOST}/bob#{bob.number}"
-    assert isinstance(asked, Asked) and asked.request == Open("bob")
+    assert isinstance(asked, Asked) and asked.request == Open("bob", "us"), (
+        "whose it is, the program does not say"
+    )
     agent.end_turn()
     assert [step.endpoint for step in agent.steps if isinstance(step, EndpointGone)] == [
         f"{HOST}/bob#{bob.number}",
         f"{HOST}/ann#{ann.number}",
     ]
+
+
+class Unread:
+    """The way to a program whose kernel buffer is looked at, and which says nothing."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.unread_bytes, self.why = 0, ""
+
+    def say(self, word: object) -> None:
+        self.unread_bytes += 2_304  # what Linux counts for a short frame
+
+    def abort(self, why: str) -> None:
+        self.why = why
+
+
+def watched(agent: Agent, link: Any, seconds: float, taken: int) -> None:
+    """For so long, a program that is told much, answers no ping, and reads so much every second."""
+    port: Any = agent.port
+    for _ in range(int(seconds)):
+        link.unread_bytes -= min(taken, link.unread_bytes)
+        for _ in range(4):
+            port.now += 0.25
+            agent.tick()
+        if link.why:
+            return
+
+
+def test_a_program_that_reads_what_it_is_sent_is_not_given_up_before_it_comes_to_the_ping() -> None:
+    """The programs of a crowd of 5,000 were, while they read the list of all others."""
+    agent, link = Agent(), Unread()
+    agent.connected("slow", link, User("us"))  # type: ignore[arg-type]
+    link.unread_bytes = 900_000  # less than fills its buffer
+    watched(agent, link, 25, 30_000)
+    assert not link.why
+    watched(agent, link, 60, 0)
+    assert link.why == "it did not answer for too long", "now it does not read any more"
+
+
+def test_a_program_that_reads_nothing_but_pings_and_does_not_answer_them_is_given_up() -> None:
+    agent, link = Agent(), Unread()
+    agent.connected("mute", link, User("us"))  # type: ignore[arg-type]
+    watched(agent, link, 20, 30_000)
+    assert link.why == "it did not answer for too long"

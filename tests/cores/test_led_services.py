@@ -68,7 +68,6 @@ from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Open, Opened, Resolve, Watch
-from rostra.protocols.relaxed.routing import OUTSIDE
 
 H1, H2, FR, EU, DE, US = (Domain(path) for path in ("eu.fr.h1", "eu.fr.h2", "eu.fr", "eu", "eu.de", "us"))
 H3 = Domain("eu.fr.h3")
@@ -173,26 +172,6 @@ def test_a_server_that_is_not_the_registrar_says_so_and_one_out_of_scope_says_no
 
 
 FRAME = encode_letter(SequenceData(CHESS, 1, "ann#1", 1, (), 1, b"e4"))
-
-
-@pytest.mark.spec("S-081", "S-082")
-def test_a_frame_for_several_hosts_is_split_where_the_ways_part() -> None:
-    """One on each link, whatever is behind it."""
-    d1, d2 = Domain("eu.de.h1"), Domain("eu.de.h2")
-    places = ((H2, ("bob#2",)), (H3, ("eve#9",)), (d1, ()), (d2, ("dan#4",)))
-    server = Server(H1, H2, EU, DE)
-    assert server.step(Received(H1, SpreadLetter(H1, places, FRAME))) == [
-        Send(DE, SpreadLetter(H1, places[2:], FRAME)),
-        Send(H2, SpreadLetter(H1, places[:1], FRAME)),
-        Ignored("SpreadLetter", "next hop is down"),
-    ]
-    whole = SpreadLetter(d1, places[:1], FRAME)
-    assert server.step(Received(DE, whole)) == [Send(H2, whole)]
-    # From another's side; and back, or past the link that two sites share.
-    assert server.step(Received(H1, SpreadLetter(H2, places, FRAME))) == [Ignored("SpreadLetter", OUTSIDE)]
-    assert server.step(Received(DE, SpreadLetter(d1, places[3:], FRAME))) == [
-        Ignored("SpreadLetter", "off the unique path")
-    ]
 
 
 @pytest.mark.spec("S-082")

@@ -10,6 +10,7 @@ from rostra.names import Domain, Group
 from rostra.node import GO_ON, Node
 from rostra.protocols.links.events import PacketArrived
 from rostra.protocols.links.packets import Data
+from rostra.protocols.relaxed.messages import MessageId, Routed
 from rostra.sim.storm import FIFO_STORM, VIEWS, storm
 from rostra.sim.world import World
 
@@ -90,6 +91,21 @@ def test_without_the_bound_that_step_is_long(readers, monkeypatch):
     readers.run(8.0)
     assert max(orders for _, _, orders in steps.taken) > len(GROUPS) / 2 * READERS
     assert not steps.resumed()
+
+
+@pytest.mark.parametrize(("size", "wait"), [(100, 0), (nodes.WORK_MAX * nodes.ENTRY_BYTES // 3, 3)])
+def test_a_long_message_through_the_servers_counts_for_the_bound_of_a_step(size, wait):
+    """Replies of a delegate are few messages, and some thousand streams."""
+    world = World(1, domains={"s": 2})
+    talker, reader = world.program("s.h1", "talker"), world.program("s.h2", "reader")
+    world.settle()
+    agent = world.processes[Domain("s.h2")].node
+    sent = [
+        Routed(MessageId(Domain("s.h1"), 1, n), talker.address, (reader.address,), bytes(size))
+        for n in range(6)
+    ]
+    agent._report(world.now, [Received(Domain("s"), each) for each in sent], [])
+    assert [each.message for each in agent._rest] == sent[6 - wait :]
 
 
 def test_an_epoch_ends_for_the_core_when_it_has_all_messages_of_it(readers, monkeypatch):

@@ -25,10 +25,10 @@ EVERY_SEED_THAT_EVER_FAILED: list[tuple[str, int]] = [
 
 STORMS = [
     *EVERY_SEED_THAT_EVER_FAILED,
-    *[("single", seed) for seed in range(15)],
-    *[("pair", seed) for seed in range(40)],
-    *[("uneven", seed) for seed in range(30)],
-    *[("T-REF", seed) for seed in range(15)],
+    *[("single", seed) for seed in range(10)],
+    *[("pair", seed) for seed in range(20)],
+    *[("uneven", seed) for seed in range(15)],
+    *[("T-REF", seed) for seed in range(8)],
 ]
 
 

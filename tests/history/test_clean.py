@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from support.by_hand import served, unkept
 from support.clean import clean_worlds
-from support.court import Court
+from support.court import Court, quiet
 from support.parity import STORM_BOUND_S, bounds_of
 from support.segments import SCHEMA
 
@@ -42,7 +42,7 @@ class Brought:
         ]
         self.worlds = [world for world, _ in lives]
         cases = (*(shown for _, shown in lives), *BY_HAND.values(), served(CRASHED, crashed=True))
-        self.table = pa.Table.from_pylist([row for case in cases for row in case], SCHEMA)
+        self.table = pa.Table.from_pylist(quiet([row for case in cases for row in case]), SCHEMA)
 
 
 @pytest.mark.parametrize(

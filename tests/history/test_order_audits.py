@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from history.test_view_audits import plant_at
 from msgspec.structs import replace
-from support.court import Court
+from support.court import Court, quiet
 from support.journal import Journal, Row
 from support.parity import rows_of
 from support.segments import SCHEMA
@@ -193,7 +193,7 @@ class Brought:
         rows += [{**row, "world": "orders-untold"} for row in untold]
         for world, (orderer, wrong, goes_on, _) in TAILS.items():
             rows += few_rows(world, orderer, wrong, goes_on=goes_on)
-        self.table = pa.Table.from_pylist(rows, SCHEMA)
+        self.table = pa.Table.from_pylist(quiet(rows), SCHEMA)
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ import pytest
 from faults.test_fifo_checkers import Stalling
 from msgspec.structs import replace
 from support.calm import calm_world
-from support.court import Court
+from support.court import Court, quiet
 from support.journal import Row
-from support.parity import AUDITED, Compared, bounds_of, rows_of
+from support.parity import AUDITED, CALM_BOUND_S, STORM_BOUND_S, Compared, bounds_of, rows_of, slowed
 from support.segments import SCHEMA
 
 from rostra.core.effects import Tell
@@ -34,7 +34,6 @@ from rostra.sim import World, fifo_checkers
 from rostra.sim.network import LinkModel
 from rostra.sim.storm import FIFO_STORM
 
-BOUND_S = 3.0
 HERE = "haifa.a"
 
 Spoil = Callable[[list[Any]], list[Any]]
@@ -42,7 +41,7 @@ Spoil = Callable[[list[Any]], list[Any]]
 
 def calm(journal: Path) -> World:
     world = calm_world(journal=journal)
-    world.run(2 * BOUND_S)
+    world.run(2 * CALM_BOUND_S)
     return world.settle()
 
 
@@ -259,7 +258,7 @@ class Brought:
             storm = Compared.of_storm(seed, shape, directory / f"{shape}-{seed}")
             self.said[storm.world] = storm
             rows += storm.rows
-        self.table = pa.Table.from_pylist(rows, SCHEMA)
+        self.table = pa.Table.from_pylist(quiet(rows), SCHEMA)
 
     def _plant(self, patch: pytest.MonkeyPatch, spoil: Spoil) -> None:
         perform = Node._perform
@@ -272,8 +271,8 @@ class Brought:
     def _add(self, name: str, world: World, journal: Path) -> list[Row]:
         world.close()
         assert world.history is not None
-        self.said[name] = Compared(name, world.history, BOUND_S)
-        return rows_of(journal, name)
+        self.said[name] = Compared(name, world.history, CALM_BOUND_S)
+        return slowed(rows_of(journal, name))
 
 
 @pytest.fixture(scope="module")
@@ -283,9 +282,9 @@ def worlds(court: Court) -> Brought:
 
 
 def audit(court: Court, worlds: Brought, promise: str) -> dict[str, str]:
-    """What the audit says of every world; storms have their own, longer bounds."""
-    bounds = {name: bounds_of(promise, each.bound_s) for name, each in worlds.said.items()}
-    return {name: court.verdicts(promise, bound_s)[name]["answer"] for name, bound_s in bounds.items()}
+    """What the audit says of every world; calm ones have a shorter bound, and are shown to it slowed down."""
+    found = court.verdicts(promise, bounds_of(promise, STORM_BOUND_S))
+    return {name: found[name]["answer"] for name in worlds.said}
 
 
 @pytest.mark.parametrize("promise", AUDITED)

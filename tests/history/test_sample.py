@@ -15,6 +15,7 @@ from rostra.journal.segments import SCHEMA, read
 
 SMALL = {"events": 2_000, "days": 1, "seed": 4}
 SPEAKING = {"events": 6_000, "days": 1, "seed": 4, "talk": 0.4}
+BRIEF = {**SPEAKING, "events": 3_000}
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +195,9 @@ class Brought:
 
     def __init__(self, where):
         sample(where / "clean", world="clean", **SMALL)
-        sample(where / "spoken", world="spoken", **SPEAKING)
+        sample(where / "spoken", world="spoken", **BRIEF)
         for promise in PLANTS:
-            chosen = SPEAKING if promise in SPOKEN else SMALL
+            chosen = {"fifo-gap-free": BRIEF, "smooth-join": SPEAKING}.get(promise, SMALL)
             sample(where / promise, world=promise, planted=promise, **chosen)
         self.table = pa.concat_tables([read(path) for path in sorted(where.iterdir())])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
-from support.court import Court
+from support.court import Court, quiet
 from support.journal import Row
 from support.parity import rows_of
 from support.segments import SCHEMA
@@ -148,7 +148,7 @@ class Brought:
         rows += [{**row, "world": "agreed-in-earnest"} for row in real]
         for name, missing in MISSING.items():
             rows += [{**row, "world": name} for row in real if not missing(row)]
-        self.table = pa.Table.from_pylist(rows, SCHEMA)
+        self.table = pa.Table.from_pylist(quiet(rows), SCHEMA)
 
 
 def plant_at(patch: pytest.MonkeyPatch, spoil: Spoil, at: Domain) -> None:

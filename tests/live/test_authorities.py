@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from support.lab import Lab, until
 
+from rostra import Message
 from rostra.client.authority import establish, make_key, write_key
-from rostra.errors import AuthUnavailable, NotAuthorised
+from rostra.errors import AuthUnavailable, Excluded, NotAuthorised
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "authority.py"
 LONG_MS = 2**50
@@ -78,6 +79,16 @@ async def test_authorities_that_are_killed_started_again_and_revoked(tmp_path: P
 
                 await until(below, "the lowest authority is in its group")
                 stay = await ann.join("acme/hr/fr!payroll", scope="lab", membership="led")
+                agreed = {"scope": "lab", "membership": "agreed", "delivery": "fifo"}
+                board = await ann.join("acme/hr/fr!board", **agreed)
+                with pytest.raises(NotAuthorised, match="not on the list"):
+                    await eve.join("acme/hr/fr!board", credential=b"sesame", **agreed)
+                async with eve.join("acme/hr/fr!board", credential=b"open sesame", **agreed) as other:
+                    await other.send(b"hello")
+                    async for item in board:
+                        if isinstance(item, Message):
+                            assert (item.source, item.body) == (eve.endpoint, b"hello")
+                            break
                 revoke = ["authority", "revoke", str(tmp_path / "top"), "acme/hr"]
                 subprocess.run(
                     [sys.executable, "-m", "rostra", *revoke, "--agent", lab.socket("lab.h2")],
@@ -86,6 +97,9 @@ async def test_authorities_that_are_killed_started_again_and_revoked(tmp_path: P
                 )
                 with pytest.raises(NotAuthorised, match="revoked"):
                     async for _ in stay:
+                        pass
+                with pytest.raises(Excluded, match="revoked"):
+                    async for _ in board:
                         pass
                 with pytest.raises(AuthUnavailable):
                     await ann.join("acme/hr/fr!payroll")

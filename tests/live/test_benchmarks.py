@@ -52,7 +52,7 @@ def two_agents() -> Service:
     return RostraService(Deployment.TWO_AGENTS, profile="lan")
 
 
-@pytest.mark.parametrize("make", [EchoService, redis, apart, two_agents])
+@pytest.mark.parametrize("make", [EchoService, redis, two_agents])
 def test_every_workload_runs_on_every_peer(make):
     works = (
         workloads.who_is_there,  # first: it wants a list with nothing else in it

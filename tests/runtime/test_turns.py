@@ -1,12 +1,18 @@
 """A turn takes on no more work once it has used its share of the processor, and goes on in the next one."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from rostra.config import WorldConfig
+from rostra.core.effects import SetTimer, TimerFired
+from rostra.names import Domain
+from rostra.node import GO_ON, GO_ON_S, TICK
 from rostra.observe.log import EventLog
-from rostra.runtime.process import TURN_CPU_S, WRITES_AT_ONCE, Process
+from rostra.runtime.data import READS_PER_TURN_MAX
+from rostra.runtime.process import TURN_CPU_S, WRITES_AT_ONCE, HostedNode, Process
 
 
 class PacedProcess(Process):
@@ -103,5 +109,91 @@ def test_what_a_turn_used_is_what_its_work_and_its_writers_used() -> None:
         process.write_at_end_of_turn(Piece(process, 0.004, turns))
         await looks(process, lambda: len(turns) == 2)
         assert abs(process.lag.turn_cpu_s - 0.007) < 1e-9
+
+    run(scene)
+
+
+class Crowded:
+    """A node that has messages left for so many pieces, each of which takes so long."""
+
+    path = Domain("s.h1")
+
+    def __init__(self, process: PacedProcess, pieces: int, takes_s: float) -> None:
+        self._process, self._pieces, self._takes_s = process, pieces, takes_s
+        self.turns: list[int] = []
+
+    def step(self, now: float, event: object) -> list[SetTimer]:
+        self._process.used_s += self._takes_s
+        self.turns.append(self._process.turn)
+        assert isinstance(event, TimerFired) and event.timer == GO_ON
+        return [SetTimer(GO_ON, GO_ON_S)] if len(self.turns) < self._pieces else []
+
+    def flush(self, now: float) -> list[SetTimer]:
+        return []
+
+
+def test_a_step_goes_on_in_the_same_turn_until_that_is_long() -> None:
+    """So that messages which came together share a turn, and with it the notices and writes that they cause.
+    With a turn for each piece, a crowd of 5,000 programs never came in."""
+
+    async def scene(process: PacedProcess) -> None:
+        node: Any = Crowded(process, 8, 0.3 * TURN_CPU_S)
+        hosted = HostedNode(node, None, is_agent=False)  # type: ignore[arg-type]
+        process.step(hosted, TimerFired(GO_ON))
+        seen = await looks(process, lambda: len(node.turns) == 8)
+        assert Counter(node.turns) == {1: 4, 2: 4}
+        assert seen >= {1, 2}
+
+    run(scene)
+
+
+def test_datagrams_that_come_in_a_long_turn_are_read_in_the_next() -> None:
+    async def scene(process: PacedProcess) -> None:
+        turns: list[int] = []
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+            here.bind(("127.0.0.1", 0))
+            here.setblocking(False)
+
+            def arrived(*_: object, **__: object) -> None:
+                process.at_end_of_turn(lambda: None)
+                Piece(process, 0.3 * TURN_CPU_S, turns).write()
+
+            process.data.core.arrived = arrived  # type: ignore[method-assign]
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
+                for _ in range(READS_PER_TURN_MAX):
+                    there.sendto(b"x", here.getsockname())
+            process.loop.add_reader(here.fileno(), process.data._readable, here)
+            await looks(process, lambda: len(turns) == READS_PER_TURN_MAX)
+            process.loop.remove_reader(here.fileno())
+        assert max(Counter(turns).values()) == 4
+
+    run(scene)
+
+
+def test_timers_that_fire_together_are_taken_in_as_many_turns_as_they_need_and_ticks_at_once() -> None:
+    """The streams of programs that died end by a timer each, with an item for each reader: 200 ms."""
+
+    async def scene(process: PacedProcess) -> None:
+        fired: list[tuple[str, int]] = []
+
+        class Node:
+            path = Domain("s.h1")
+
+            def step(self, now: float, event: TimerFired) -> list[SetTimer]:
+                process.used_s += 0.6 * TURN_CPU_S
+                fired.append((str(event.timer[0]), process.turn))
+                return []
+
+            def flush(self, now: float) -> list[SetTimer]:
+                return []
+
+        hosted = HostedNode(Node(), None, is_agent=False)  # type: ignore[arg-type]
+        for name in ("a", "b", "c", "d", "e"):
+            process._set_timer(hosted, SetTimer((name,), 0.0))
+        process._set_timer(hosted, SetTimer(TICK, 0.0))
+        await looks(process, lambda: len(fired) == 6)
+        turns = Counter(turn for name, turn in fired if name != "tick")
+        assert len(fired) == len(set(fired)) and max(turns.values()) == 2
+        assert dict(fired)["tick"] == 1, "links and pings do not wait"
 
     run(scene)

@@ -7,6 +7,7 @@ import pytest
 from rostra.config import AgentSettings, load_world, parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
+from rostra.protocols.agreed.config import Repeater, SetAddress
 from rostra.protocols.links.config import LinkConfig
 from rostra.transport.addresses import SocketPath, TcpAddress
 
@@ -257,3 +258,61 @@ def test_a_list_of_one_is_a_server_like_any_other() -> None:
 def test_replicas_take_data_at_their_own_addresses() -> None:
     with pytest.raises(BadInput, match="at its own address"):
         parse_world(REPLICATED + '[data]\n"eu.lyon" = "10.0.2.9:7710"\n')
+
+
+SETS = """
+[world]
+name = "acme"
+[servers]
+eu = "10.0.0.1:7700"
+"eu.paris" = "10.0.1.1:7700"
+"eu.lyon" = ["10.0.2.1:7700", "10.0.2.2:7700"]
+us = "10.0.3.1:7700"
+"us.ny" = "10.0.4.1:7700"
+[sets]
+"""
+
+
+@pytest.mark.spec("V-007")
+def test_a_set_of_servers_may_have_an_address_of_its_own() -> None:
+    eu = (
+        'eu = { multicast = "239.192.0.2:7470", repeaters = { eu = "10.0.0.1:7471" }, unicast = ["eu.lyon"] }'
+    )
+    world = parse_world(f'{SETS}{eu}\nworld = {{ multicast = "239.192.0.3:7470" }}\n')
+    place = ("239.192.0.2", 7470)
+    mixed = SetAddress(
+        Domain("eu"), place, (Repeater(Domain("eu"), ("10.0.0.1", 7471)),), (Domain("eu.lyon"),)
+    )
+    assert world.agreed.sets == (mixed, SetAddress(Domain("world"), ("239.192.0.3", 7470)))
+    assert mixed.reaches(Domain("eu.paris")) and not mixed.reaches(Domain("eu.lyon"))
+    assert parse_world(SETS).agreed.sets == (), "and over links without"
+
+
+@pytest.mark.spec("V-007")
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ('eu = "239.192.0.2:7470"', "write a table"),
+        ("eu = { multcast = 1 }", "unknown field"),
+        ('eu = { multicast = "10.0.0.1:7470" }', "no IPv4 multicast address"),
+        ('eu = { multicast = "tree" }', "no IPv4 multicast address"),
+        ('eu = { repeaters = { eu = "239.192.0.2:7470" } }', "no IPv4 address"),
+        ("eu = {}", "no message reaches eu, eu.paris"),
+        ('eu = { multicast = "239.192.0.2:7470", unicast = ["eu.paris"] }', "no message reaches eu.paris"),
+        ('eu = { multicast = "239.192.0.2:7470", unicast = ["us.ny"] }', "no server of this set"),
+        ('"eu.paris" = { multicast = "239.192.0.2:7470" }', "no domain of domains"),
+        ('ap = { multicast = "239.192.0.2:7470" }', "no domain of domains"),
+        ('eu = { repeaters = { "eu.lyon" = "10.0.0.1:7471" } }', "has replicas"),
+        (
+            'eu = { multicast = "239.192.0.2:7470", repeaters = { eu = "10.0.0.1:1" }, unicast = ["eu"] }',
+            "does not reach a repeater",
+        ),
+        (
+            'eu = { multicast = "239.192.0.2:7470" }\nus = { multicast = "239.192.0.2:7470" }',
+            "239.192.0.2:7470 twice",
+        ),
+    ],
+)
+def test_what_is_wrong_about_a_set_is_said(lines: str, what: str) -> None:
+    with pytest.raises(BadInput, match=what):
+        parse_world(SETS + lines)

@@ -16,6 +16,27 @@ from pyspark.sql import Row
 
 from rostra.history.audits import Evidence, judge, promise_called
 
+TRAFFIC = ("sent", "received")
+
+
+def quiet(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the rows about traffic, half of a small journal, of which no promise speaks: a judge pays for
+    each. The others are numbered anew; holes stay, and so do the first and the last row of every life."""
+    lives: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        lives.setdefault((row["world"], row["writer"], row["epoch"]), []).append(row)
+    kept = []
+    for story in lives.values():
+        ends = (story[0], story[-1])
+        gone = 0
+        for row in story:
+            if row["kind"] in TRAFFIC and not any(row is end for end in ends):
+                gone += 1
+            else:
+                row["seq"] -= gone
+                kept.append(row)
+    return kept
+
 
 class Court:
     def __init__(self, spark: Any, brought: dict[str, Any], directory: Path) -> None:

@@ -31,6 +31,7 @@ from rostra.protocols.access.requests import (
 )
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
+from rostra.protocols.agreed.casting import SetCarried
 from rostra.protocols.agreed.changes import (
     CommitRecord,
     GroupChange,
@@ -198,6 +199,14 @@ MESSAGES: list[Any] = [
     voter.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
     voter.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
+    claims.ProvenClaim(
+        ID,
+        Domain("eu.fr.paris.h1"),
+        Group("acme!payroll", ROOT),
+        STRONG,
+        Endpoint("eu.fr.paris.h1/ann#7"),
+        b"p",
+    ),
     claims.ClaimReleased(ID, Domain("eu.fr.paris.h1"), CHESS),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG, 7 << 10),
     claims.ClaimAnswer(ID, Domain("eu.fr.paris.h1"), CHESS, None, 0, "UNREACHABLE", "eu.fr cannot reach eu"),
@@ -265,7 +274,11 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD, ROUND),
     agreed.Declined(*HEAD),
     agreed.SetEvidence(*HEAD),
+    SetCarried(Domain("eu"), 7, 3, agreed.SetEvidence(*HEAD)),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
+    led.CarriedLetter(
+        H1, H2, led.encode_letter(led.ProvenAssert(CHESS, 7, 5, endpoint=Endpoint("eu.h1/ann#7"), proof=b"p"))
+    ),
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     led.SpreadLetter(
         H1,
@@ -285,6 +298,9 @@ MESSAGES: list[Any] = [
     led.RegistrarsTold(((Domain("eu"), Domain("eu"), 7), (Domain("world"), Domain("us"), 8))),
     led.RegistrarsAsked(),
     hub.CarriedFrame(H1, H2, CHESS, hub.encode_carried(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1")))),
+    hub.CarriedFrame(
+        H1, H2, CHESS, hub.encode_carried(hub.HubAsk(hub.ViewKey(3, 0, "eu:7#1"))), (Domain("eu.de.h1"),)
+    ),
 ]
 
 REQUESTS: list[Any] = [
@@ -316,6 +332,7 @@ REQUESTS: list[Any] = [
     JoinAgreed(CHESS),
     JoinAgreed(CAFE, DeliveryKind.FIFO, "size > 3", create=False, meta=b"rank 1"),
     JoinAgreed(CAFE, DeliveryKind.FIFO, role=Role.SEND, slow=Slow.EXPEL),
+    JoinAgreed(Group("acme!payroll", ROOT), credential=b"sesame", luck=bytes(32)),
     LeaveAgreed(CHESS),
     JoinLed(CHESS),
     JoinLed(CAFE, DeliveryKind.FIFO, online=False, meta=b"rank 1"),

@@ -17,7 +17,7 @@ from rostra.sim.history import NoticeRecord
 from rostra.sim.rest import Comparison
 from rostra.sim.taps import Invariants, OneCopy, Scopes, Tally, tapped
 
-SEEDS = seeds(8)
+SEEDS = seeds(4)
 """Each acceptance scenario runs over this many random networks."""
 
 TOLD_WITHIN_S = 6.5

@@ -295,8 +295,11 @@ def test_nothing_is_acknowledged_before_it_is_on_disk(world: World) -> None:
 def test_what_is_written_after_it_was_acknowledged_is_found_to_be_lost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sent = OrderAgent._sent
+
     def late(self: OrderAgent, effects: list[Effect]) -> list[Effect]:
-        return [*[each for effect in effects for each in self._ways(effect)], *self._written()]
+        written = self._written()
+        return [*sent(self, effects), *written]
 
     monkeypatch.setattr(OrderAgent, "_sent", late)
     assert acknowledged_then_lost(world) == []

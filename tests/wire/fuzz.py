@@ -405,10 +405,10 @@ def names_in(
     elif isinstance(value, samples.Group):
         yield value.name, group_name
         yield value.scope, parse_scope
-    elif isinstance(value, CarriedLetter | CarriedFrame):
+    elif isinstance(value, CarriedLetter):
         yield from ((value.source, parse_scope), (value.to, parse_scope))
-    elif isinstance(value, SpreadLetter):
-        yield from ((path, parse_scope) for path in (value.source, *[host for host, _ in value.to]))
+    elif isinstance(value, SpreadLetter | CarriedFrame):
+        yield from ((path, parse_scope) for path in (value.source, *value.hosts))
     elif isinstance(value, Struct):
         for field in value.__struct_fields__:
             held = getattr(value, field)

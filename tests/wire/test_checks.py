@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from support import samples
 from support.samples import WORLD
-from support.spoiling import every_way
+from support.spoiling import every_way, spoilable
 
 from rostra.errors import BadInput, Malformed
 from rostra.names import Domain, Endpoint
@@ -24,46 +24,53 @@ PROGRAM_HELLO = Encoder(WORLD).to_agent(samples.TO_AGENT[0])
 WELCOME = Encoder(WORLD).to_program(samples.TO_PROGRAM[0])
 
 
-@pytest.mark.parametrize("message", every_way(samples.MESSAGES))
+@pytest.mark.parametrize("message", spoilable(samples.MESSAGES))
 def test_a_spoiled_server_message_ends_the_stream(message: Any) -> None:
-    data = Data(3, 4, 1, 0, (samples.MESSAGES[0], message))
-    _, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(data))
-    assert isinstance(arrived, Malformed)
-    assert str(arrived).isprintable() and len(str(arrived)) < 1000
+    for where, bad in every_way(message):
+        data = Data(3, 4, 1, 0, (samples.MESSAGES[0], bad))
+        _, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(data))
+        assert isinstance(arrived, Malformed), where
+        assert str(arrived).isprintable() and len(str(arrived)) < 1000, where
 
 
 @pytest.mark.parametrize(
-    "packet", every_way([packet for packet in samples.PACKETS if packet is not samples.PACKETS[2]])
+    "packet", spoilable([packet for packet in samples.PACKETS if packet is not samples.PACKETS[2]])
 )
 def test_a_spoiled_packet_ends_the_stream(packet: Any) -> None:
-    *_, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(packet))
-    assert isinstance(arrived, Malformed)
+    for where, bad in every_way(packet):
+        *_, arrived = FrameReader(WORLD, FrameKind.LINK).feed(HELLO + Encoder(WORLD).packet(bad))
+        assert isinstance(arrived, Malformed), where
 
 
 @pytest.mark.spec("C-053")
-@pytest.mark.parametrize("request_", every_way(samples.REQUESTS))
+@pytest.mark.parametrize("request_", spoilable(samples.REQUESTS))
 def test_a_spoiled_request_is_denied_and_its_neighbours_are_not(request_: Any) -> None:
-    asks = [Ask(1, 7, samples.REQUESTS[0]), Ask(2, 7, request_), Ask(3, 7, samples.REQUESTS[0])]
-    _, first, bad, last = FrameReader(WORLD, FrameKind.TO_AGENT).feed(
-        PROGRAM_HELLO + Encoder(WORLD).asks(asks)
-    )
-    assert (first, last) == (asks[0], asks[2])
-    assert isinstance(bad, BadAsk) and (bad.token, bad.endpoint) == (2, 7)
-    assert bad.denial().code == "BAD_ARGUMENT" and bad.denial().fix and not bad.denial().retriable
+    for where, wrong in every_way(request_):
+        asks = [Ask(1, 7, samples.REQUESTS[0]), Ask(2, 7, wrong), Ask(3, 7, samples.REQUESTS[0])]
+        _, first, bad, last = FrameReader(WORLD, FrameKind.TO_AGENT).feed(
+            PROGRAM_HELLO + Encoder(WORLD).asks(asks)
+        )
+        assert (first, last) == (asks[0], asks[2]), where
+        assert isinstance(bad, BadAsk) and (bad.token, bad.endpoint) == (2, 7), where
+        assert bad.denial().code == "BAD_ARGUMENT" and bad.denial().fix and not bad.denial().retriable
 
 
-@pytest.mark.parametrize("said", every_way([each for each in samples.TO_AGENT if not isinstance(each, Asks)]))
+@pytest.mark.parametrize("said", spoilable([each for each in samples.TO_AGENT if not isinstance(each, Asks)]))
 def test_a_spoiled_frame_of_a_program_ends_the_stream(said: Any) -> None:
-    *_, arrived = FrameReader(WORLD, FrameKind.TO_AGENT).feed(PROGRAM_HELLO + Encoder(WORLD).to_agent(said))
-    assert isinstance(arrived, Malformed)
+    for where, bad in every_way(said):
+        *_, arrived = FrameReader(WORLD, FrameKind.TO_AGENT).feed(
+            PROGRAM_HELLO + Encoder(WORLD).to_agent(bad)
+        )
+        assert isinstance(arrived, Malformed), where
 
 
 @pytest.mark.parametrize(
-    "said", every_way([each for each in samples.TO_PROGRAM if not isinstance(each, Tells | Delivery | Lent)])
+    "said", spoilable([each for each in samples.TO_PROGRAM if not isinstance(each, Tells | Delivery | Lent)])
 )
 def test_a_spoiled_frame_of_an_agent_ends_the_stream(said: Any) -> None:
-    *_, arrived = FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(WELCOME + Encoder(WORLD).to_program(said))
-    assert isinstance(arrived, Malformed)
+    for where, bad in every_way(said):
+        *_, arrived = FrameReader(WORLD, FrameKind.TO_PROGRAM).feed(WELCOME + Encoder(WORLD).to_program(bad))
+        assert isinstance(arrived, Malformed), where
 
 
 @pytest.mark.parametrize("field", ["endpoint", "first", "count", "arena", "begin", "size"])

@@ -1,17 +1,21 @@
 """Datagrams: what is packed is what is read, and whatever cannot be believed is nothing."""
 
+from hashlib import blake2b
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.amp_samples import AMP_FRAMES, AMP_PARTS
-from support.samples import ANN, BLOCK, CHESS, DATA_MESSAGES, H1, PARIS, WORLD
-from support.spoiling import every_way
+from support.samples import ANN, BLOCK, CHESS, DATA_MESSAGES, H1, HEAD, PARIS, WORLD
+from support.spoiling import every_way, spoilable
 
 from rostra.names import Domain
+from rostra.protocols.agreed import messages as agreed
+from rostra.protocols.agreed.casting import SetFrame
 from rostra.protocols.channel.messages import LAN, Call, Datagram, Directory, Unreadable
 from rostra.protocols.flow.messages import Data, Run
-from rostra.wire.datagrams import Datagrams
+from rostra.wire.datagrams import Datagrams, SetFrames
 
 DATAGRAMS = Datagrams(WORLD)
 
@@ -64,10 +68,11 @@ def test_noise_is_nothing(octets: bytes) -> None:
     assert isinstance(read(octets), Unreadable)
 
 
-@pytest.mark.parametrize("message", every_way([*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS]))
+@pytest.mark.parametrize("message", spoilable([*DATA_MESSAGES, *AMP_FRAMES, *AMP_PARTS]))
 def test_a_spoiled_message_spoils_its_datagram(message: Any) -> None:
-    [nothing] = [read(each) for each in packed(message)]
-    assert nothing in (Unreadable("bad name or number"), Unreadable("not a datagram"))
+    for where, bad in every_way(message):
+        [nothing] = [read(each) for each in packed(bad)]
+        assert nothing in (Unreadable("bad name or number"), Unreadable("not a datagram")), where
 
 
 @pytest.mark.parametrize(
@@ -140,3 +145,37 @@ def test_a_directory_leads_nobody_astray(host: tuple[Domain, str, int]) -> None:
     assert read(b"".join(DATAGRAMS.word(CHESS, PARIS, H1, good))).word == good
     bad = Directory("fanout", "", False, (host,))
     assert read(b"".join(DATAGRAMS.word(CHESS, PARIS, H1, bad))) == Unreadable("bad name or number")
+
+
+FRAMES = SetFrames(WORLD)
+FRAME = SetFrame(Domain("eu"), Domain("eu.fr"), 7, 3, (Domain("eu"), Domain("eu.de")), agreed.Declined(*HEAD))
+
+
+def read_frame(octets: bytes) -> SetFrame | Unreadable:
+    return FRAMES.read(octets, lambda name, origin: {("eu", "eu.fr"): KEY}.get((name, origin), b""))
+
+
+@pytest.mark.spec("V-111", "V-113")
+def test_a_frame_of_a_set_is_its_origin_s_or_nothing() -> None:
+    for frame in (FRAME, replace(FRAME, message=None)):
+        assert read_frame(FRAMES.pack(frame, KEY)) == frame
+    assert read_frame(FRAMES.pack(FRAME, OTHER)) == Unreadable("not sealed by its speaker")
+    assert read_frame(FRAMES.pack(replace(FRAME, origin=Domain("eu.it")), KEY)) == Unreadable("a stranger")
+    assert read_frame(SetFrames("another").pack(FRAME, KEY)) == Unreadable("another world")
+    assert read_frame(b"") == Unreadable("too short")
+
+
+def test_a_spoiled_frame_of_a_set_is_nothing() -> None:
+    for where, bad in every_way(FRAME):
+        assert isinstance(read_frame(FRAMES.pack(bad, KEY)), Unreadable), where
+
+
+def test_no_damage_makes_the_reader_of_frames_raise() -> None:
+    luck, sound = Random(7), FRAMES.pack(FRAME, KEY)
+    for _ in range(1000):
+        octets = bytearray(sound)
+        octets[luck.randrange(5, len(octets))] = luck.randrange(256)
+        body = bytes(octets[13:])
+        sealed = sound[:5] + blake2b(body, digest_size=8, key=KEY).digest() + body
+        assert isinstance(read_frame(bytes(octets)), SetFrame | Unreadable)
+        assert isinstance(read_frame(sealed), SetFrame | Unreadable), "of a server that lies"

@@ -140,8 +140,9 @@ def test_the_fuzzer_finds_a_planted_bug(
 ) -> None:
     plant(monkeypatch)
     with pytest.raises(Broken, match=found) as caught:
-        for seed in (2032, 2036):
-            run(seed, cases=20_000)
+        # The first two find all of them soon; a new message moves the dice, and then it takes longer.
+        for seed, cases in ((2033, 600), (2055, 600), (2032, 20_000), (2036, 20_000)):
+            run(seed, cases=cases)
     assert f"replay:  python -m tests.wire.fuzz --replay {seed}/" in str(caught.value)
 
 

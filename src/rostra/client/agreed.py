@@ -9,10 +9,13 @@ What a program does not read waits here, then at its agent; in the end the group
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Self
+
+from msgspec.structs import replace
 
 from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
@@ -21,6 +24,7 @@ from rostra.errors import Excluded, NotMember, RostraError, Terminated, Unreacha
 from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, parse_endpoint
+from rostra.protocols.access.config import LUCK_BYTES
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.agreed.sheets import member_sheet, properties_of
@@ -189,6 +193,7 @@ class AgreedMembership(OneReader):
                 self.me._forget_agreed(self)
                 self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
             case told.Excluded(reason):
+                self.me._forget_agreed(self)
                 self.end(
                     Excluded(
                         f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again"
@@ -246,6 +251,13 @@ class AgreedMembership(OneReader):
             self._ended = reason
         self._ready.set()
         self._wake()
+
+
+def asking(join: JoinAgreed | JoinOrdered) -> JoinAgreed | JoinOrdered:
+    """Each time with new luck, for the authority of a restricted name."""
+    if "!" not in join.group.name:
+        return join
+    return replace(join, luck=secrets.token_bytes(LUCK_BYTES))
 
 
 def _members(listed: tuple[tuple[Endpoint, bytes], ...]) -> Members:

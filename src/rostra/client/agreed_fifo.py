@@ -157,6 +157,7 @@ class AgreedConversation(ShowsViews):
                 self.me._forget_agreed(self)
                 self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
             case told.Excluded(reason):
+                self.me._forget_agreed(self)
                 self.end(
                     Excluded(
                         f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again"

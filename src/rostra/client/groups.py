@@ -9,7 +9,7 @@ answer came: it may have been done.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 Where = Mapping[str, str]
 Endpoints = Endpoint | str | Iterable[Endpoint | str]
-
-_ANY: Final[GroupKind] = GroupKind(MembershipKind.AGREED)
 
 
 class GroupInfo(Struct, frozen=True):

@@ -54,6 +54,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> Entering[AgreedMembership]: ...
@@ -71,6 +72,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         deadline_s: float | None = ...,
     ) -> Entering[AgreedConversation]: ...
 
@@ -91,6 +93,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         meta: bytes = ...,
+        credential: bytes = ...,
         attributes: Where | None = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Ordered]: ...
@@ -237,6 +240,7 @@ class Joins:
                         *("" if survive == "any" else survive, create),
                         encode_member(meta, properties_of(attributes or {})),
                         choices.one_of(Slow, "slow", slow),
+                        credential,
                     ),
                     deadline_s,
                     give,
@@ -251,6 +255,7 @@ class Joins:
                 encode_member(meta, properties_of(attributes or {})),
                 choices.one_of(Role, "role", role),
                 choices.one_of(Slow, "slow", slow),
+                credential,
             )
             if delivery == "fifo":
 

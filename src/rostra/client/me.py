@@ -11,7 +11,7 @@ from msgspec import structs
 
 from rostra.client import choices, leadership, replicated, shares
 from rostra.client.admin import inspect
-from rostra.client.agreed import AgreedMembership
+from rostra.client.agreed import AgreedMembership, asking
 from rostra.client.agreed_fifo import AgreedConversation
 from rostra.client.calls import ANSWER, CALLS_REMEMBERED, opened
 from rostra.client.connection import AgentConnection, as_error
@@ -348,7 +348,7 @@ class Me(Joins, Sets):
         with contextlib.ExitStack() as failed:
             failed.callback(self._forget_agreed, stay)
             try:
-                await self._ask(stay.join)
+                await self._ask(asking(stay.join))
             except asyncio.CancelledError:
                 ordered = isinstance(stay, Ordered)
                 self._post_if_open(LeaveOrdered(group) if ordered else LeaveAgreed(group))
@@ -503,7 +503,7 @@ class Me(Joins, Sets):
             self._settling.append((conversation, connection.post(self._number, conversation.asks_in())))
         for group, stay in self._agreed.items():
             connection.converse(self._number, group, stay.hear)
-            self._settling.append((stay, connection.post(self._number, stay.join)))
+            self._settling.append((stay, connection.post(self._number, asking(stay.join))))
         for group, follow in self._watches.items():
             watch = requests.Watch(group, *follow.place_in(connection.memory))
             self._settling.append((None, connection.post(self._number, watch)))

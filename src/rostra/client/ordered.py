@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
-from rostra.client.agreed import AgreedMembership, ShowsViews
+from rostra.client.agreed import AgreedMembership, ShowsViews, asking
 from rostra.client.arenas import Loan
 from rostra.client.calls import (
     REQUEST,
@@ -505,7 +505,7 @@ class Ordered(ShowsViews, OneReader):
         me, connection = self.me, self.me._connection
         while me._connection is connection and me.is_open:  # with a new one all joins are asked for anyway
             try:
-                await connection.settle(me._post(self.join))
+                await connection.settle(me._post(asking(self.join)))
                 return
             except RostraError as refusal:
                 if not refusal.retriable:

@@ -62,7 +62,7 @@ class Service(ABC):
     """A core in a stack. `step` is its door; the rest is how it stands among the others."""
 
     name: ClassVar[ServiceName[Any]]
-    takes: ClassVar[Collection[type]] = ()  # kinds of events, of messages and of requests
+    takes: Collection[type] = ()  # kinds of events, of messages and of requests
     lanes: ClassVar[Collection[type]] = ()  # kinds of events that are its alone, and frequent
     guest: Domain | None = None  # the neighbour of another service that it pretends to be
     stack: "Stack"

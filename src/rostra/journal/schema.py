@@ -109,7 +109,9 @@ COLUMNS: Final = (
         "delivery: how much longer its slowest message was on its way than the quickest of the stream; in an "
         "order: how long a message of a member here waited for its receipt, at most",
     ),
-    Column("answered_by", "word", "who answered: agent | path of the server; own copies ask nobody"),
+    Column(
+        "answered_by", "word", "who answered: agent | path of the server; reading an own copy asks no node"
+    ),
     Column("count", "int64", "how many: members of an answer, messages, rows lost ..."),
     Column("bytes", "int64", "how many bytes"),
     Column("level", "int32", "of the upper end of the link: 0 is the root"),
@@ -242,10 +244,10 @@ KINDS: Final = (
     RowKind("resolved", "a question was answered", "group observers told latency_us answered_by count"),
     # Links
     RowKind("link-up", "a neighbour became reachable; `life` is its incarnation", "peer life cause"),
-    RowKind("link-moved", "another replica of a neighbour took its place, and nobody was told", "peer life"),
+    RowKind("link-moved", "another replica of a neighbour took its place; no member was told", "peer life"),
     RowKind(
         "link-suspected",
-        "overdue; nobody loses a membership for it yet",
+        "overdue; no membership is lost for it yet",
         "peer accuser accused what silence_s expected_s phi threshold limit_s own_lateness_s channel_open",
     ),
     RowKind("link-trusted", "heard again in time", "peer latency_us"),

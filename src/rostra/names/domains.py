@@ -15,6 +15,7 @@ Where we differ from the paper: Congress compares prefixes of ATM addresses; we 
 import difflib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NewType
 
 from rostra.errors import BadName
@@ -92,6 +93,7 @@ def child(domain: Domain, label: str) -> Domain:
     return Domain(label) if domain == ROOT else Domain(f"{domain}.{label}")
 
 
+@lru_cache(maxsize=4_096)
 def parent(domain: Domain) -> Domain:
     """The enclosing domain. The root encloses itself; ask `domain == ROOT` first where that matters."""
     above, dot, _ = domain.rpartition(".")

@@ -7,7 +7,7 @@ and one for each multicast group between clusters.
 import secrets
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
+from rostra.protocols.agreed.casting import CastFrame
 from rostra.protocols.atomic.agent import ORDER_AGENT
 from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Place
@@ -26,6 +27,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.links.packets import Hello
 from rostra.runtime.between import Between
+from rostra.runtime.set_sockets import SetSockets
 from rostra.stacks import receiving_hosts
 from rostra.transport.addresses import TcpAddress
 from rostra.transport.multicast import (
@@ -101,6 +103,13 @@ class DataChannel:
         self._receivers: dict[Domain, socket.socket] = {}  # of multicast, by LAN
         self._own: Place | None = None  # from where we send by multicast
         self._between = Between()
+        self.sets = SetSockets(process)
+        self.acts: dict[type, Callable[[HostedNode, Any], None]] = {
+            Cast: self.cast,
+            Transmit: self.transmit,
+            Broadcast: self.broadcast,
+            CastFrame: self.sets.cast,
+        }
 
     # Beginning and end
 
@@ -138,6 +147,7 @@ class DataChannel:
             self.process.loop.remove_reader(sock.fileno())
             sock.close()
         self._between.close()
+        self.sets.close()
         self._socket = None
         self._receivers = {}
 
@@ -206,9 +216,11 @@ class DataChannel:
         self.core.entered(group)
 
     def introduce(self, hosted: "HostedNode", peer: Domain, hello: Hello) -> Hello:
-        return self.core.introduce(hosted.path, peer, hello)
+        hello = self.core.introduce(hosted.path, peer, hello)
+        return self.sets.introduce(hosted.path, peer, hello)
 
     def met(self, hosted: "HostedNode", hello: Hello) -> Hello:
+        self.sets.met(hosted.path, hello)
         return self.core.met(hosted.path, hello)
 
     def reached(self, hosted: "HostedNode", peer: Domain, at: TcpAddress) -> None:
@@ -233,6 +245,9 @@ class DataChannel:
                 continue
             self.process.record.counters["datagrams_received", ""] += 1
             self.core.arrived(view[:size], (sender[0], sender[1]), by_multicast=is_multicast)
+            self.process.step_inner()
+            if self.process.turn_is_long:
+                return  # the kernel keeps the rest until the next turn
 
     # As time passes
 

@@ -62,7 +62,7 @@ from rostra.core.observer import (
 from rostra.core.stack import Stack
 from rostra.errors import RostraError, StoreFailed
 from rostra.names import Domain, dials, parent
-from rostra.node import Node, Output
+from rostra.node import GO_ON, TICK, Node, Output
 from rostra.observe.log import EventLog
 from rostra.observe.node_log import NodeLog
 from rostra.observe.recording import Began
@@ -80,8 +80,6 @@ from rostra.protocols.election.events import (
     StorageChanged,
 )
 from rostra.protocols.fifo.events import (
-    Broadcast,
-    Cast,
     Deliver,
     ForgetSpilled,
     Located,
@@ -90,7 +88,6 @@ from rostra.protocols.fifo.events import (
     Spilled,
     SpilledRead,
 )
-from rostra.protocols.fifo.events import Transmit as Speak
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.front.port import Writes
@@ -155,9 +152,7 @@ class HostedNode:
         self.timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self.trouble: dict[Domain, str] = {}  # why a peer that we call cannot be reached, while that is so
         self.unwritten: dict[Domain, RegistryRecord] = {}  # by scope: what the disk had no room for yet
-        self.replica: Replica | None = (
-            None  # of a voter, and of the server that it leads: what both belong to
-        )
+        self.replica: Replica | None = None  # of a voter and of the server that it leads: both belong to it
         self.lacks_room = False  # on its disk, as the node knows it
         self.gone = False  # another replica leads: nothing happens to this node any more
         self.observers: tuple[Observer, ...] = ()  # of every step
@@ -200,6 +195,7 @@ class Process:
         self._voters: list[HostedNode] = []
         self._diallers: dict[tuple[Domain, Domain], LinkDialler] = {}  # by node and peer
         self._in_turn = False
+        self._timers_turn = 0  # the last one in which a timer fired
         self._stepped: dict[HostedNode, None] = {}  # may have something to say to their neighbours
         self._inner: deque[tuple[HostedNode, Event]] = deque()  # between nodes of this process
         self._writers: list[Writes] = []
@@ -230,20 +226,14 @@ class Process:
             Forgotten: links.forgotten,
             Deliver: self._deliver,
             DeliverAll: self._deliver_all,
-            Cast: self.data.cast,
-            Speak: self.data.transmit,
-            Broadcast: self.data.broadcast,
+            **self.data.acts,
             Located: self._located,
             Spill: self._spill,
             ReadSpilled: self._read_spilled,
             ForgetSpilled: self._forget_spilled,
-            Lead: self._voter_ordered,
-            Resign: self._voter_ordered,
-            StateReceived: self._voter_ordered,
-            FollowerLinked: self._voter_ordered,
-            Committed: self._voter_ordered,
-            StorageChanged: self._voter_ordered,
         }
+        voters = (Lead, Resign, StateReceived, FollowerLinked, Committed, StorageChanged)
+        acts.update(dict.fromkeys(voters, self._voter_ordered))
         self._do = with_observations(acts, self.carried_out)
         # What others see, and what may so rest on records of this turn. `_transmit` looks by itself: between
         # nodes of this process nothing is seen.
@@ -315,12 +305,8 @@ class Process:
 
     def _start(self, hosted: HostedNode) -> None:
         self._carry_out(hosted, NodeBegan(), hosted.node.start(self.now))
-        self.record.note(
-            "node_started",
-            node=hosted.path,
-            world=self.world.name,
-            incarnation=hosted.node.incarnation,
-        )
+        born = hosted.node.incarnation
+        self.record.note("node_started", node=hosted.path, world=self.world.name, incarnation=born)
 
     # Replicas: a node that begins and ends while the others run
 
@@ -551,10 +537,12 @@ class Process:
                 if hosted.gone:
                     continue
                 self._carry_out(hosted, TURN_ENDED, hosted.node.flush(self.now))
-            while self._inner:
-                hosted, event = self._inner.popleft()
-                self._stepped[hosted] = None
-                self._take(hosted, event)
+            self.step_inner()
+
+    def step_inner(self) -> None:
+        """What was to be stepped after what was being done: now it is done."""
+        while self._inner:
+            self.step(*self._inner.popleft())
 
     def _take(self, hosted: HostedNode, event: Event) -> None:
         if hosted.gone:
@@ -651,18 +639,25 @@ class Process:
     def _set_timer(self, hosted: HostedNode, order: SetTimer) -> None:
         if (running := hosted.timers.pop(order.timer, None)) is not None:
             running.cancel()
-        hosted.timers[order.timer] = self.loop.call_later(
-            order.after_s, self._timer_fired, hosted, order.timer
-        )
+        if order.timer == GO_ON:
+            self.at_end_of_turn(lambda: self.step(hosted, TimerFired(GO_ON)))
+            return
+        timer, fire = order.timer, self._timer_fired
+        hosted.timers[timer] = self.loop.call_later(order.after_s, fire, hosted, timer)
 
     def _cancel_timer(self, hosted: HostedNode, order: CancelTimer) -> None:
         if (running := hosted.timers.pop(order.timer, None)) is not None:
             running.cancel()
 
     def _timer_fired(self, hosted: HostedNode, timer: TimerKey) -> None:
+        """Streams of a crowd that died end by as many timers at once; a turn takes one of them at least."""
+        if timer != TICK and self._in_turn and self._timers_turn == self.turn and self.turn_is_long:
+            hosted.timers[timer] = self.loop.call_later(0.0, self._timer_fired, hosted, timer)
+            return
         hosted.timers.pop(timer, None)
         if not self._stopped:
             self.step(hosted, TimerFired(timer))
+            self._timers_turn = self.turn
 
     def _persist(self, hosted: HostedNode, order: Persist | Secure) -> None:
         record = order.record

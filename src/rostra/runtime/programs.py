@@ -84,7 +84,7 @@ class ProgramConnection:
 
     @property
     def unread_bytes(self) -> int:
-        return self._connection.unread_bytes
+        return self._connection.unread_bytes + self._connection.unread_bytes_of_kernel
 
     def send(self, items: list[Answered | Told]) -> None:
         try:

@@ -62,6 +62,7 @@ class Replicas:
         self._process.record.note("resigned", node=self._voters[replica.domain].path, because=why)
         self._process.let_go(hosted, why)
         self._process.data.serve_no_longer(replica.domain)
+        self._process.data.sets.close(replica.domain)
 
     def step_voter(self, replica: Replica, event: Event) -> None:
         self._process.step_inside(self._voters[replica.domain], event)

@@ -248,6 +248,7 @@ class running:
 
         def serve(domain: Domain) -> None:
             process.keep_backlogs(domain, settings.state, settings.spill_mb << 20)
+            process.data.sets.open(domain)
             if settings.world.is_cluster(domain):
                 process.data.serve(domain)
 
@@ -303,6 +304,9 @@ class running:
     def _open_data(self, process: Process) -> None:
         """One UDP socket: at the address of the first cluster that is served here; an agent's is anywhere."""
         settings, world = self._settings, self._settings.world
+        for domain in settings.domains:
+            if domain not in world.replicas:
+                process.data.sets.open(domain)
         served = [domain for domain in settings.domains if world.is_cluster(domain)]
         home = served[0] if served else parent(settings.host) if settings.host is not None else None
         if home is None:

@@ -45,7 +45,6 @@ from rostra.protocols.atomic.frames import (
     DataFrame,
     DecisionFrame,
     DecisionRequestFrame,
-    GetViewFrame,
     PendingFrame,
     ResponseFrame,
 )
@@ -319,6 +318,3 @@ class AmpWorld:
 
     def ignored(self, why: str) -> list[tuple[float, AmpStationId, Ignored]]:
         return [(at, who, e) for at, who, e in self.notes if isinstance(e, Ignored) and e.why == why]
-
-    def openings(self) -> list[SentFrame]:
-        return self.frames(GetViewFrame)

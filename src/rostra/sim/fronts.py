@@ -382,7 +382,8 @@ class SimLink:
 
     @property
     def unread_bytes(self) -> int:
-        self._unread -= 1  # a program that reads nothing at all is given up
+        if self.session is not None and self.session.is_full:
+            self._unread -= 1  # a program that reads nothing at all is given up
         return self._unread
 
     def send(self, items: list[Answered | Told]) -> None:

@@ -180,7 +180,7 @@ class SimNetwork:
         return iter(()) if only == "data" else self.lines(where)
 
     def _change_data(self, what: str, where: str, only: Channel | None, bad: bool, **values: Any) -> None:
-        if self._world.fifo is not None and only != "control":
+        if (self._world.fifo is not None or self._world.agreed.sets) and only != "control":
             self._world.data.change(self.where(where) if where else None, **values)
             self._world.write(DataChanged, where, what, bad)
 

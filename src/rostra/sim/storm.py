@@ -24,6 +24,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT
+from rostra.sim.cast_storm import CastStorm
 from rostra.sim.checkers import (
     CheckVerdict,
     per_source_order,
@@ -91,6 +92,9 @@ FAILOVER: Final = "failover"
 MOVES: Final = "moves"
 """Nor this: agreed groups whose core-sets move up and down a tree of four levels."""
 
+CASTS: Final = "casts"
+"""Nor this: as views, with servers that agree by multicast and repeaters."""
+
 SETS: Final = "sets"
 """Nor this: led groups, in the same weather."""
 
@@ -105,7 +109,7 @@ KEPT: Final = "kept"
 
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, SETS, ORDER, STRONG, KEPT),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG, KEPT),
 )
 """What a storm can blow through."""
 
@@ -151,7 +155,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds |= {STRONG: StrongStorm, KEPT: KeptStorm}
+    kinds |= {STRONG: StrongStorm, CASTS: CastStorm, KEPT: KeptStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

@@ -38,6 +38,7 @@ from rostra.protocols.relaxed.requests import Open, Register, Unregister
 from rostra.protocols.scopes.config import ScopesConfig
 from rostra.sim import hierarchy
 from rostra.sim.agenda import Agenda
+from rostra.sim.casting import SimCasting
 from rostra.sim.channels import SimChannels
 from rostra.sim.datagrams import DatagramNetwork
 from rostra.sim.fronts import OWN_UID, SimFronts, SimLink
@@ -153,6 +154,7 @@ class World:
         self._administrators: dict[Domain, _Administrator] = {}
         self.agenda = Agenda(self._end_instant)
         self.data = DatagramNetwork(seed, data if data is not None else links, self.tree.clusters)
+        self.casting = SimCasting(self)
         self.channels = SimChannels(self, lan, sealed=sealed)
         drawn = Random(f"turn {seed}").choice((4, 16, 64, 256))
         self.fronts = SimFronts(self, front, drawn if turn_steps is None else turn_steps)

@@ -10,9 +10,12 @@ link, or a program.
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
 import struct
+import sys
+import termios
 import threading
 from typing import Any, Final, Protocol, cast
 
@@ -227,8 +230,21 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unread_bytes(self) -> int:
-        """What the peer has not taken yet."""
+        """What the kernel has not taken yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
+    def unread_bytes_of_kernel(self) -> int:
+        """What the kernel has taken, and the peer has not read, on this machine's own socket. Over TCP the
+        kernel at the other end takes it, which says nothing about the peer: none."""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or sock.family != socket.AF_UNIX:
+            return 0
+        try:
+            octets = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4))
+        except OSError:
+            return 0
+        return int.from_bytes(octets, sys.byteorder)
 
     def count_in(self, half_received: HalfReceived | None) -> None:
         """Whose bound what we hold counts against, from now on."""

@@ -22,6 +22,7 @@ from rostra.names import checks as names
 from rostra.names.checks import check_of
 from rostra.names.checks import check_text as check_text
 from rostra.names.groups import GroupText
+from rostra.protocols.agreed.casting import SetFrame
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, Outcome
 from rostra.protocols.agreed.rules import LivingState
 from rostra.protocols.election.messages import ReplicateAll
@@ -45,6 +46,11 @@ def check_packet(packet: AnyPacket) -> None:
 def check_message(message: Any) -> None:
     """Raise `BadInput` unless this message of another server may be handed to a core."""
     _MESSAGE_CHECKS[type(message)](message)
+
+
+def check_set_frame(frame: SetFrame) -> None:
+    """Raise `BadInput` unless this frame, its message included, may be handed to a core."""
+    _check_frame(frame)
 
 
 def check_request(request: Any) -> None:
@@ -132,6 +138,7 @@ _OF_PROGRAMS: Final[dict[Any, names.Check]] = {GroupText: names.check_own_name, 
 
 _PACKET_CHECKS: Final[dict[type, names.Check]] = {kind: check_of(kind) for kind in (Hello, Beat, Bye)}
 _MESSAGE_CHECKS: Final = {kind: check_of(kind, _OF_SERVERS) for kind in MESSAGES.values()}
+_check_frame: Final = check_of(SetFrame, _OF_SERVERS)
 _REQUEST_CHECKS: Final = {kind: check_of(kind, _OF_PROGRAMS) for kind in REQUESTS.values()}
 _FRAME_CHECKS: Final = {
     kind: check_of(kind, _OF_PROGRAMS) for kind in (ProgramHello, ProgramWelcome, Submit, Reading, Goodbye)

@@ -14,6 +14,9 @@ a copy unusable: an eavesdropper may send a datagram again, against which stream
 A datagram that fails a check is dropped: no exception, no answer, only a reason for the counter
 (`Unreadable`). Before the seal is checked, only the names are read that say whose it must be. Blocks are
 checked as well, because code that cuts a run later relies on their shape.
+
+**Frames of sets** (`protocols/agreed/casting.py`) look the same from outside, with a `SetFrame` in
+MessagePack after the seal, which they always have. They come to sockets of their own.
 """
 
 import hmac
@@ -27,6 +30,7 @@ from msgspec.msgpack import Decoder, Encoder
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
 from rostra.names.addresses import parse_reachable
+from rostra.protocols.agreed.casting import SetFrame
 from rostra.protocols.atomic.messages import STATION_MESSAGES, AnyStationMessage, check_station
 from rostra.protocols.channel.messages import (
     ALL,
@@ -43,7 +47,7 @@ from rostra.protocols.channel.messages import (
 from rostra.protocols.flow.checks import check_data_message
 from rostra.protocols.flow.messages import AnyDataMessage
 from rostra.protocols.flow.runs import is_sound
-from rostra.wire.checks import check_place, check_text, check_way
+from rostra.wire.checks import check_place, check_set_frame, check_text, check_way
 from rostra.wire.frames import WIRE_VERSION, world_tag
 
 DATAGRAM_BYTES_MAX: Final = 65_507
@@ -67,6 +71,13 @@ class _Front(Struct, frozen=True, array_like=True):
     word: Raw = _NOTHING
 
 
+class _SetFront(Struct, frozen=True, array_like=True):
+    """The same of a frame of a set."""
+
+    set: Domain
+    origin: Domain
+
+
 AnyDatagramMessage = AnyDataMessage | AnyStationMessage
 
 _decode_front: Final = Decoder(_Front).decode
@@ -75,6 +86,9 @@ _decode_messages: Final = Decoder(
 ).decode
 _decode_word: Final = Decoder(Call | Probe | Directory | None).decode
 
+
+_decode_set_front: Final = Decoder(_SetFront).decode
+_decode_set_frame: Final = Decoder(SetFrame).decode
 
 KeyOf = Callable[[Domain, Domain], bytes]
 """What this speaker's datagrams to those must be sealed with; nothing if they need not be."""
@@ -151,6 +165,38 @@ class Datagrams:
         except UNDECODABLE:
             return Unreadable("not a datagram")
         return Datagram(group, source, to, messages, word)
+
+
+class SetFrames:
+    """Frames of the sets of one world."""
+
+    def __init__(self, world: str) -> None:
+        self._head = bytes((WIRE_VERSION | _SEALED,)) + world_tag(world)
+
+    def pack(self, frame: SetFrame, key: bytes) -> bytes:
+        body = _encode(frame)
+        return self._head + _seal([body], key) + body
+
+    def read(self, data: bytes | memoryview, key_of: KeyOf) -> SetFrame | Unreadable:
+        """`key_of` a set and a server of it; none of a server that we do not know."""
+        if data[:_HEAD_BYTES] != self._head:
+            return Unreadable("another world" if len(data) >= _HEAD_BYTES else "too short")
+        body = data[_HEAD_BYTES + SEAL_BYTES :]
+        try:
+            front = _decode_set_front(body)
+            key = key_of(front.set, front.origin)
+            if not key:
+                return Unreadable("a stranger")
+            seal = bytes(data[_HEAD_BYTES : _HEAD_BYTES + SEAL_BYTES])
+            if not hmac.compare_digest(seal, _seal([body], key)):
+                return Unreadable("not sealed by its speaker")
+            frame = _decode_set_frame(body)
+            check_set_frame(frame)
+        except BadInput:
+            return Unreadable("bad name or number")
+        except UNDECODABLE:
+            return Unreadable("not a datagram")
+        return frame
 
 
 def _check_directory(directory: Directory) -> None:

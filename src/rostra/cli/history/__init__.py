@@ -23,7 +23,7 @@ HELP: Final = """What happened: who was in a group then, as seen from where, why
 Journals are what nodes write (docs/journal.md). Questions are answered from journals directly, or faster from
 the tables that ingest makes of them. Needs Java 17 and: pip install 'rostra[spark]'
 
-The first question starts a Spark on this machine, which later ones use; it ends when nobody asks.
+The first question starts a Spark on this machine, which later ones use; it ends after ten idle minutes.
 
 Examples:
 

@@ -57,7 +57,7 @@ def the_place(archive: "Archive", text: str) -> str:
         return place
     known = archive.catalogue.places
     if place not in known:
-        raise BadInput(f"nobody in {place} wrote in this history", fix=_closest(place, known, "places"))
+        raise BadInput(f"no node in {place} wrote in this history", fix=_closest(place, known, "places"))
     return place
 
 

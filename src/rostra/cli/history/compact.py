@@ -7,8 +7,8 @@ from rostra.cli.history.common import Master, TablesDir, tables_to_change
 def compact(tables: TablesDir = None, master: Master = None) -> int:
     """Merge all batches of the tables into one, so that questions open fewer files.
 
-    Ingest does this by itself, step by step; this is for tables that will not grow any more. Whoever reads
-    the tables meanwhile is not disturbed: what was replaced is kept for ten minutes.
+    Ingest does this step by step; this is for tables that will not grow any more. Readers are not
+    disturbed: replaced files are kept for ten minutes.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`rostra history convergence`: how long until everybody knew."""
+"""`rostra history convergence`: how long until the last observer knew."""
 
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from rostra.history.narrow import Frame
 
 
-@asks(nobody="nobody was told of any change")
+@asks(nobody="no host was told of any change")
 def convergence(group: Group = None, since: From = None, until: Until = None) -> "Question":
     """Convergence: how long after a join or leave the last observer knew, by distance.
 
-    Distances: the same host, the same cluster, the same region, anywhere in the world; and everybody. Each
-    time is the difference of two clocks; changes that were heard of before they happened are counted as
-    negative, and say how much the clocks can be trusted.
+    Distances: the same host, the same cluster, the same region, elsewhere in the world; and all of these
+    (everybody). Each time is the difference of two clocks; changes that were received before they happened
+    are counted as negative, and show how far the clocks can be trusted.
 
     Examples:
 

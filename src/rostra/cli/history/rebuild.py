@@ -22,9 +22,9 @@ def rebuild(
 ) -> int:
     """Make tables anew from the events that were received.
 
-    Rows that came after their hole was given up are in the events, and stays were told without them:
-    rostra history ingest --status says if there are any. Whoever reads the tables meanwhile is not disturbed.
-    If this is killed, nothing has changed, or some tables are done: call it again.
+    Rows that arrived after their hole was given up are in the events, but not in the stays:
+    rostra history ingest --status says if there are any. Readers of the tables are not disturbed.
+    If this is killed, some tables may be done: call it again.
 
     Examples:
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rostra.history.narrow import Frame
 
 
-@asks(nobody="nobody was in any group then")
+@asks(nobody="no group had a member then")
 def spread(
     group: Group = None,
     at: At = None,

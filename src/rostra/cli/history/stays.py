@@ -28,8 +28,7 @@ def stays(
 ) -> "Question":
     """Stays: one row for each unbroken stay of a member in a group, as each host saw it.
 
-    A stay that lasts has no end. One that ended unknown was seen by a host whose journal ends there: what it
-    would have seen later, nobody knows.
+    A stay that lasts has no end. One that ended "unknown" was seen by a host whose journal ends there.
 
     Examples:
 

@@ -6,7 +6,7 @@ from rostra.cli.common import EXIT_OK, remark
 def stop() -> int:
     """End the Spark that the first question started and later ones use.
 
-    It ends by itself when nobody has asked anything for ten minutes; this is for whoever needs its memory.
+    It ends by itself after ten idle minutes; this frees its memory now.
 
     Examples:
 

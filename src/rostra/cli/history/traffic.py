@@ -26,8 +26,8 @@ def traffic(
 ) -> "Question":
     """Traffic per level and kind of message, and what the hierarchy had to send for the same changes.
 
-    A change needs one message to each server on the way from its home to everybody who was told. The ratio
-    says how many were sent for each that was needed; joins of new groups, merges and repeats cost more.
+    A change needs one message to each server on the way from its home to the observers. The ratio is the
+    messages sent for each that was needed; joins of new groups, merges and retransmissions cost more.
 
     Examples:
 

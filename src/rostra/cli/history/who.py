@@ -31,9 +31,9 @@ def who(
 ) -> int:
     """Who was in a group at a time, as the hosts of a place saw it.
 
-    Every host that followed the group is asked for what it saw then. If they differed, a member is seen by
-    some of them only, and it says by whom not. Where nobody followed the group, nobody can tell. Of an
-    agreed group the answer is the last view that each host had, with ranks and fence; or that of a number.
+    The answer is what the hosts that followed the group saw then; where they differed, it names the hosts
+    that did not see a member. If no host there followed the group, the answer is "cannot tell". Of an
+    agreed group it is the last view that each host had, with ranks and fence, or the view of a number.
 
     Examples:
 
@@ -60,7 +60,7 @@ def who(
         if first is not None:
             remark(
                 f"{many} of the journals end before that without a closing mark, the first at "
-                f"{say_time(first)}: what was seen after it, nobody can tell"
+                f"{say_time(first)}: cannot tell what was seen after it"
             )
         if asked:
             remark(f"as seen by {asked} host{'s' * (asked != 1)} in {place}; {CLOCKS}")
@@ -69,13 +69,13 @@ def who(
             return agreed[0].orderBy("world", "view", "rank")
         else:
             remark(
-                f"cannot tell: nobody in {place} followed {name} then, or its journal does not reach so far"
+                f"cannot tell: no host in {place} followed {name} then, or its journal does not reach so far"
             )
         return who_stayed(archive.stays_of(name), asked_of, name, then).orderBy("world", "member")
 
     def nobody() -> str:
         if view is not None:
             return f"no member in {seen_from} was given view {view} of it, as far as the journals go"
-        return "nobody was seen in it" if asked else "which is not the same as nobody"
+        return "no member was seen in it" if asked else "which is not the same as no members"
 
     return answer(question, Where(tables, journal, master, remote), output, to, nobody=nobody)

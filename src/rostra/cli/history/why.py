@@ -1,4 +1,4 @@
-"""`rostra history why`: why somebody was gone, from the journals."""
+"""`rostra history why`: why a member, host or domain was gone, from the journals."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rostra.history.narrow import Frame
 
 
-@asks(nobody="nobody there had lost sight of it by then")
+@asks(nobody="no host there had lost sight of it by then")
 def why(
     subject: Annotated[
         str,
@@ -26,7 +26,7 @@ def why(
     at: At = None,
     seen_from: SeenFrom = "world",
 ) -> "Question":
-    """Why somebody was gone: the last removal by then, who gave up whom, the evidence, and who knew when.
+    """Why it was gone: the last removal by then, which node gave up which, the evidence, who knew when.
 
     The words are those of rostra why, which asks nodes that are there now.
 

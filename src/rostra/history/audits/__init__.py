@@ -62,7 +62,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "per-source-order",
             "two events about one source are reported everywhere in the order they happened",
             per_source_order,
-            "nobody heard of one source twice",
+            "no observer was told of one source twice",
         ),
         Promise(
             "stable-truth",
@@ -89,7 +89,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "heals-alone",
             "a healed partition re-merges without an operator, within the heal bound",
             heals_alone,
-            "nobody came back into sight",
+            "no member came back into sight",
             bound=True,
         ),
         Promise(
@@ -102,10 +102,10 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "smooth-join",
             "joining never stalls messages that are already flowing",
             smooth_join,
-            "nobody joined or left while messages flowed",
+            "no member joined or left while messages flowed",
             bound=True,
         ),
-        Promise("why", "every removal has a recorded explanation", why, "nobody was removed", bound=True),
+        Promise("why", "every removal has a recorded explanation", why, "no member was removed", bound=True),
         Promise(
             "same-view",
             "members of an agreed group see the same views in the same order, with the same ranks",

@@ -91,7 +91,7 @@ from rostra.protocols.access.requests import JoinRestricted, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
 from rostra.protocols.access.sealing import drawn, told_of
 from rostra.protocols.agreed.agent import AGREED_AGENT
-from rostra.protocols.agreed.events import MemberBarred
+from rostra.protocols.agreed.events import MemberBarred, MemberProven
 from rostra.protocols.fifo.events import SpeakerCame
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
@@ -141,7 +141,10 @@ class Permitted(Struct, frozen=True):
 class AccessAgent(AskingService[Stay]):
     name = ACCESS_AGENT
     first_token = -(1 << 60)  # above those of led membership
-    takes = (JoinRestricted, Revoke, RevocationsTold, ClosedTold, Close, EndpointGone, LinkUp, LinkMoved)
+    takes = (
+        *(JoinRestricted, Leave, LeaveLed, Revoke, RevocationsTold, ClosedTold),
+        *(Close, EndpointGone, LinkUp, LinkMoved),
+    )
 
     def __init__(self, host: Domain, judge: Judge, t_auth_s: float, records: Records) -> None:
         super().__init__()
@@ -181,6 +184,8 @@ class AccessAgent(AskingService[Stay]):
                 elif self.judge.learn(closed):
                     self._closed()
                     out += keep_copy(self._records, closed)
+            case Asked(me, _, Leave(group) | LeaveLed(group)):
+                self._take_back((me, group))
             case EndpointGone(me) | Asked(me):  # to close it
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)
@@ -341,7 +346,9 @@ class AccessAgent(AskingService[Stay]):
         table = self._agent.groups.get(group)
         if table is not None and me in table.members:
             table.renew(me, proven(table.members[me].attributes, proof))
-        if applying.join.led and applying.join.speaks and self._is_member(stay):
+        if me in self.stack[AGREED_AGENT].members_of(group):
+            self._call(AGREED_AGENT, MemberProven(group))
+        elif applying.join.led and applying.join.speaks and self._is_member(stay):
             came = SpeakerCame(me, group, applying.join.meta)
             self._call(LED_AGENT, came)
         elif applying.join.led and self._is_member(stay):  # with the new proof in its entry
@@ -383,6 +390,15 @@ class AccessAgent(AskingService[Stay]):
                 fix=f"see that a program is in {AUTHORITIES}{authority} and answers",
             )
             self._out.append(Answer(applying.token, denied(refusal)))
+
+    def _take_back(self, stay: Stay) -> None:
+        """Its program left before it was in: an answer that comes now lets it in no more."""
+        applying = self.applying.get(stay)
+        if applying is not None and applying.token is not None:
+            self._settled(stay)
+            me, group = stay
+            left = Refused(f"{me} left {group} before it was in", fix="join it again")
+            self._out.append(Answer(applying.token, denied(left)))
 
     def _timed_out(self, stay: Stay) -> None:
         applying = self.applying.get(stay)
@@ -439,7 +455,7 @@ class AccessAgent(AskingService[Stay]):
         for group in [each for each in agreed if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(agreed[group].members):
                 why = f"{group} is not for programs of {self.host}"
-                self._sift(self.stack.call(self._now, self, AGREED_AGENT, MemberBarred(group, me, why)))
+                self._call(AGREED_AGENT, MemberBarred(group, me, why))
                 self._out.append(AccessEnded(me, group, why))
         for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(self._agent.groups[group].members):
@@ -459,6 +475,10 @@ class AccessAgent(AskingService[Stay]):
         was_member = permitted is not None and self._is_member(stay)
         self._forget(stay)
         if permitted is None or not was_member:
+            return
+        if me in self.stack[AGREED_AGENT].members_of(group):
+            self._call(AGREED_AGENT, MemberBarred(group, me, refusal.what))
+            self._out.append(AccessEnded(me, group, refusal.what))
             return
         if permitted.join.speaks:
             pass  # its machine hears that it is put out, and leaves

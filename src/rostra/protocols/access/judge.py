@@ -36,7 +36,7 @@ from rostra.protocols.access.proofs import (
     proof_text,
     revocation_text,
 )
-from rostra.protocols.relaxed.gate import CLOSED, Gate
+from rostra.protocols.relaxed.gate import CLOSED, ENDED, Gate
 
 VERDICTS_MAX: Final = 4_096
 """Proofs whose signatures are not looked at again."""
@@ -46,7 +46,6 @@ SKEW_MS_MAX: Final = 300_000
 
 KNOWN: Final = "known already"
 NO_PROOF: Final = "no proof"
-ENDED: Final = "the proof has ended"
 REVOKED: Final = "the authority was revoked"
 WRONG_SIGNATURE: Final = "the proof is of another endpoint, name or world, or forged"
 NO_AUTHORITY: Final = "no installed authority establishes that one"

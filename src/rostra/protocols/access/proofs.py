@@ -213,7 +213,6 @@ _answers: Final[msgspec.msgpack.Decoder[KeyShown | AuthorityAnswer]] = msgspec.m
 _questions: Final = msgspec.msgpack.Decoder(
     tuple[Group, Annotated[bytes, Meta(max_length=CREDENTIAL_BYTES_MAX)]]
 )
-_chains: Final = msgspec.msgpack.Decoder(Chain)
 
 
 def decode_proof(data: bytes) -> Proof | None:
@@ -240,12 +239,5 @@ def decode_asked(data: bytes) -> KeyAsked | SealedQuestion | None:
 def decode_answer(data: bytes) -> KeyShown | AuthorityAnswer | None:
     try:
         return _answers.decode(data)
-    except UNDECODABLE:
-        return None
-
-
-def decode_chain(data: bytes) -> Chain | None:
-    try:
-        return _chains.decode(data)
     except UNDECODABLE:
         return None

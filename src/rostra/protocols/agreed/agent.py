@@ -81,9 +81,15 @@ from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
 from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
 from rostra.protocols.agreed.ended import end_group
-from rostra.protocols.agreed.events import AgreedChanged, AgreedJoinAsked, AgreedLeaveAsked, MemberBarred
+from rostra.protocols.agreed.events import (
+    AgreedChanged,
+    AgreedJoinAsked,
+    AgreedLeaveAsked,
+    MemberBarred,
+    MemberProven,
+)
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
-from rostra.protocols.agreed.groups import AGREED, META_BYTES_MAX, AgreedMember
+from rostra.protocols.agreed.groups import AGREED, AgreedMember
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
@@ -91,7 +97,7 @@ from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_
 from rostra.protocols.agreed.refusals import no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
-from rostra.protocols.agreed.sheets import member_sheet
+from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
 from rostra.protocols.agreed.stays import (
     HostAsked,
     HostGroup,
@@ -137,7 +143,7 @@ class AgreedAgent(Service):
     name = AGREED_AGENT
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed),
-        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred),
+        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven),
         *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
         *(LinkUp, LinkDown, LinkMoved),
     )
@@ -193,6 +199,9 @@ class AgreedAgent(Service):
                     self._leave(now, group, me, lost, out)
             case MemberBarred(group, me, why):
                 self._exclude(now, group, me, why, out)
+            case MemberProven(group):
+                if self.up and group in self.groups:
+                    self._hold_one(group, out)
             case Received(sender, message):
                 if sender != self._server:
                     out.append(Ignored(type(message).__name__, "not a neighbour"))
@@ -254,7 +263,7 @@ class AgreedAgent(Service):
             )
         if not event.create and self._agent.gate.is_closed_to(group, self.host):
             raise no_such(group)
-        self._agent.check_may_join(group)
+        self._agent.check_may_join(group, me)
         check_survive(kind.survive)
         event = replace(event, meta=with_level(event.meta, self._config.level))
         if len(event.meta) > META_BYTES_MAX:
@@ -343,7 +352,7 @@ class AgreedAgent(Service):
                 id = MemberId(me, stamp)
                 member.stage = StayAsking(event, id)
                 out.append(AgreedListed(me, group, stamp))
-                joining = AgreedMember(id, 0, event.meta)
+                joining = self._as_asked(group, id, event.meta)
                 self._ask(group, GroupVerb.JOIN, (joining,), event.group_kind, out)
 
     def _refuse(self, event: AgreedJoinAsked, refusal: Denied, out: list[Effect]) -> None:
@@ -716,9 +725,9 @@ class AgreedAgent(Service):
         for member in known.members.values():
             match member.stage:
                 case StayInside(id, meta):
-                    members.append(AgreedMember(id, 0, meta))
+                    members.append(self._as_asked(group, id, meta))
                 case StayAsking(event, id):  # it may be inside, as far as the core-set knows
-                    members.append(AgreedMember(id, 0, event.meta))
+                    members.append(self._as_asked(group, id, event.meta))
         if not members:
             return False
         question, view = question or self._new_question(), known.view
@@ -735,6 +744,11 @@ class AgreedAgent(Service):
         self.asked[question.number] = HostAsked(message, 1)
         out.append(Send(self._server, message))
         return True
+
+    def _as_asked(self, group: Group, id: MemberId, meta: bytes) -> AgreedMember:
+        """Of a restricted name: with its newest proof."""
+        proof = self._agent.gate.permits.get((id.endpoint, group), b"")
+        return AgreedMember(id, 0, with_proof(meta, proof) if "!" in group.name else meta)
 
     def _again(self, now: Instant, out: list[Effect]) -> None:
         for number, asked in list(self.asked.items()):

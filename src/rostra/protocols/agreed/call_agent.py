@@ -27,6 +27,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BY_CODE,
@@ -39,12 +40,12 @@ from rostra.errors import (
     TooLarge,
     Unreachable,
 )
-from rostra.names import Domain, Endpoint, parent
+from rostra.names import Domain, Endpoint, check_not_transient, parent
 from rostra.protocols.agreed.branch import HostQuestion
 from rostra.protocols.agreed.calls import GroupAnswer, GroupAsked, GroupCall, GroupPresented, OrderCall
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX
 from rostra.protocols.agreed.orders import CreateGroup
-from rostra.protocols.agreed.refusals import groups_named, no_such
+from rostra.protocols.agreed.refusals import groups_named, no_such, why_not_restricted
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import denied
 
@@ -53,7 +54,7 @@ CALL_AGENT: ServiceName["CallAgent"] = ServiceName("agreed calls agent")
 AGAIN: Final[TimerKey] = ("agreed", "", "call again")
 
 CALLS_MAX: Final = 1_024
-"""Calls of one host that wait for their answer."""
+"""Calls of one host that wait for their answer; of one user, as many as are free."""
 
 
 class HostCall(Struct, eq=False):
@@ -125,7 +126,10 @@ class CallAgent(Service):
         for each in groups_named(group, request.call):
             if not makes and self._agent.gate.is_closed_to(each, self.host):
                 raise no_such(each)
-            self._agent.check_may_join(each)
+            check_not_transient(each.name)
+            self._agent.check_may_apply(each)
+        if why := why_not_restricted(group, request.call):
+            raise NotAllowed(why, fix="choose another name")
         if group.scope == self.host:
             raise NotAllowed(
                 f'{group} is a group of one host, and those have no membership="agreed"',
@@ -133,8 +137,10 @@ class CallAgent(Service):
             )
         if not self._up:
             raise Unreachable(f"{self.host} is cut off from {self._server}", fix="ask again when it is back")
-        if len(self.calls) >= CALLS_MAX:
-            raise TooLarge(f"{CALLS_MAX} calls of {self.host} wait for an answer", fix="ask again later")
+        callers = [each.message.caller for each in self.calls.values()]
+        user_of = self._agent.user_of
+        if not leaves_room(CALLS_MAX, len(callers), lambda: [*map(user_of, callers)].count(user_of(me))):
+            raise TooLarge(f"{len(callers)} calls of {self.host} wait for an answer", fix="ask again later")
         self._number += 1
         question = HostQuestion(self.host, self._agent.incarnation, self._number)
         call = HostCall(token, GroupAsked(group, question, me, request.call))

@@ -38,7 +38,14 @@ from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
 from rostra.protocols.agreed.ordering import core_of
 from rostra.protocols.agreed.orders import CreateGroup, encode_order, stands
 from rostra.protocols.agreed.part import CoreSet
-from rostra.protocols.agreed.refusals import fix_of, groups_named, is_hidden, lets_others_in, why_not
+from rostra.protocols.agreed.refusals import (
+    fix_of,
+    groups_named,
+    is_for_members,
+    lets_others_in,
+    why_not,
+    why_not_restricted,
+)
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
 from rostra.protocols.agreed.sheets import group_sheet, matches
 from rostra.protocols.relaxed.domain import SERVER
@@ -110,8 +117,11 @@ class CallServer(Service):
 
     def _asked(self, now: Instant, message: GroupAsked, out: list[Effect]) -> None:
         group, gate = message.group, self.stack[SERVER].gate
-        if any(is_hidden(gate, each, message.question.host) for each in groups_named(group, message.call)):
+        host, named = message.question.host, groups_named(group, message.call)
+        if any(gate.is_closed_to(each, host) for each in named):
             return self._refuse(message, NoSuchGroup.__name__, out)
+        if why := why_not_restricted(group, message.call):
+            return self._answer(message, NotAllowed.code, why, "choose another name", out)
         if (closed := lets_others_in(gate, group, message.call)) is not None:
             why = f"{closed} is closed, and would begin with members that it is not for"
             return self._answer(message, NotAllowed.code, why, "choose another name", out)
@@ -137,6 +147,11 @@ class CallServer(Service):
                 self._list(core, message, message.call, out)
             case OrderCall(order) if core.table.get(group) is None and not isinstance(order, CreateGroup):
                 self._refuse(message, NoSuchGroup.__name__, out)
+            case OrderCall() if (known := core.table.get(group)) and is_for_members(
+                group, message.call, message.caller, known
+            ):
+                why = f"{group} is a restricted name, and is changed by its members alone"
+                self._answer(message, NotAllowed.code, why, "ask one of them", out)
             case OrderCall(order):
                 request = f"call {message.question}"
                 self.waiting[request] = message
@@ -195,7 +210,7 @@ class CallServer(Service):
             sheet = group_sheet(known.view.attributes)
             if (
                 stands(known)
-                and not is_hidden(self.stack[SERVER].gate, name, asked.question.host)
+                and not self.stack[SERVER].gate.is_closed_to(name, asked.question.host)
                 and name.scope == asked.group.scope
                 and (call.member is None or any(each.endpoint == call.member for each in known.view.ids))
                 and matches(() if sheet is None else sheet.properties, call.where)

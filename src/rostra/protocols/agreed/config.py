@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.errors import BadInput
+from rostra.names import Domain
 from rostra.protocols.links.config import LinkConfig
 
 SET_MEMBERS_MAX: Final = 64
@@ -22,7 +23,7 @@ HOST_QUEUE_MAX: Final = 64
 """Requests of one host that are among the changes that wait at one server; the rest of them wait for these. A
 host that asks for thousands of changes keeps others waiting for as many."""
 
-HOST_GROUPS_MAX: Final = 1_024
+HOST_GROUPS_MAX: Final = 2_048
 """Groups of which one host has members, at one server. As many as it may claim."""
 
 EMPTIED_MAX: Final = 1_024
@@ -76,6 +77,30 @@ SET_LEVEL: Final = 1
 Such a change is proposed only in a view in which all servers are of that level."""
 
 
+Place = tuple[str, int]
+"""IP address and port."""
+
+
+class Repeater(Struct, frozen=True, array_like=True):
+    """A server of a set that repeats messages for those that multicast does not reach, and where."""
+
+    server: Domain
+    place: Place
+
+
+class SetAddress(Struct, frozen=True, array_like=True):
+    """Where the messages of one set go, instead of over the links (V-007; `casting.py`)."""
+
+    set: Domain
+    multicast: Place | None = None
+    repeaters: tuple[Repeater, ...] = ()
+    unicast: tuple[Domain, ...] = ()  # servers that multicast does not reach
+
+    def reaches(self, server: Domain) -> bool:
+        """Does multicast?"""
+        return self.multicast is not None and server not in self.unicast
+
+
 class AgreedConfig(Struct, frozen=True, kw_only=True):
     """How long a server of a set waits for another before it goes on without it. Links detect a server that
     is dead within the bounds of `DetectConfig`; what is here is for one that lives and does not answer
@@ -127,6 +152,10 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         are told from those that were not. Default 0.
     `set_level`
         A server's own level (`SET_LEVEL`). Lower only in tests, which have servers of earlier versions.
+    `sets`
+        Which sets have a multicast address, or repeaters (`casting.py`). Default none: messages of a set go
+        over the links. A lost message delays a change by `ack_after_s` or `commit_after_s`, which links
+        repeat sooner.
     `down_after_s`
         A group whose members are all in one branch has been so for this long before that branch's set takes
         it over (`T_down`). Default 2.0. Lowering it: members that come and go at the border of two branches
@@ -146,6 +175,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     level: int = 0
     down_after_s: float = 2.0
     set_level: int = SET_LEVEL
+    sets: tuple[SetAddress, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (

@@ -47,6 +47,12 @@ class MemberBarred(Event, frozen=True):
     why: str
 
 
+class MemberProven(Event, frozen=True):
+    """To an agent's service: a member of this group has a newer proof, for the servers to know."""
+
+    group: Group
+
+
 class SetOrdered(Event, frozen=True):
     """An administrator has come with something about this set; perhaps a change (`administration.py`)."""
 

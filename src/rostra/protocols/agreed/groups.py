@@ -56,14 +56,11 @@ from rostra.protocols.agreed.rules import (
     united_state,
 )
 from rostra.protocols.agreed.seniority import passed_on
-from rostra.protocols.agreed.sheets import has_sheet, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, has_sheet, is_over, member_sheet, put_out_of
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
 the core-set, and to hand over with the group."""
-
-META_BYTES_MAX: Final = 1_024
-"""What a member shows beside its address. A view of the largest group has a few megabytes of it."""
 
 REQUESTS_KEPT: Final = 256
 """Of each group: a request that is asked again after as many others is done again."""
@@ -87,7 +84,7 @@ AGREED: Final = GroupKind(MembershipKind.AGREED)
 class AgreedMember(Struct, frozen=True, array_like=True):
     id: MemberId
     joined: Number  # the number of the view in which it joined
-    attributes: Annotated[bytes, Meta(max_length=META_BYTES_MAX)] = b""
+    attributes: Annotated[bytes, Meta(max_length=SHEET_BYTES_MAX)] = b""
 
     @property
     def gid(self) -> tuple[int, MemberId]:

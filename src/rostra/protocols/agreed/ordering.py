@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Instant
-from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.agreed.branch import HostHolds, MemberAsked
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.branch import MemberAsked
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId
 from rostra.protocols.agreed.config import QUEUE_MAX
 from rostra.protocols.agreed.events import GroupIsOver, MembersPutOut
@@ -15,7 +15,6 @@ from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
 from rostra.protocols.agreed.orders import stands
 from rostra.protocols.agreed.part import CoreSet
 from rostra.protocols.agreed.sheets import ADMIN, group_sheet, is_over, member_sheet, put_out_of
-from rostra.protocols.relaxed.gate import AccessRefused, Gate
 
 if TYPE_CHECKING:
     from rostra.protocols.agreed.server import AgreedServer
@@ -41,29 +40,6 @@ def order(
     core = core_of(server, now, group)
     if core is not None and change is not None and len(core.core.state.queue) < QUEUE_MAX:
         server._propose(now, core, replace(change, fence=server._fences.floor), out)
-
-
-def not_let_in(
-    now: Instant, gate: Gate, message: MemberAsked | HostHolds, out: list[Effect]
-) -> frozenset[Endpoint]:
-    """Members whom a closed group is not for; a restricted one is for none. Their agent refuses them, and
-    need not be honest."""
-    host, group = message.question.host, message.group
-    if isinstance(message, MemberAsked) and message.verb is not GroupVerb.JOIN:
-        return frozenset()
-    if "!" not in group.name and gate.allowed_in(group) is None:
-        return frozenset()
-    named = [each.id.endpoint for each in message.members]
-    refused = [(each, why) for each in named if (why := gate.why_not(now, group, each, b""))]
-    for endpoint, why in refused:
-        gate.name(now, host, AccessRefused(endpoint, group, why, host), out)
-    return frozenset([endpoint for endpoint, _ in refused])
-
-
-def let_in(now: Instant, gate: Gate, held: HostHolds, out: list[Effect]) -> HostHolds:
-    """What a host holds, without those: it cannot bring them back, either."""
-    outside = not_let_in(now, gate, held, out)
-    return replace(held, members=tuple([each for each in held.members if each.id.endpoint not in outside]))
 
 
 def why_not_join(message: MemberAsked, known: AgreedGroup | None) -> str:

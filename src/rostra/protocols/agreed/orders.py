@@ -27,6 +27,7 @@ from rostra.protocols.agreed.config import CREATED_MAX
 from rostra.protocols.agreed.sheets import (
     ADMIN,
     KEY_MAX,
+    META_BYTES_MAX,
     PROPERTIES_MAX,
     PUT_OUT_MAX,
     VALUE_MAX,
@@ -38,6 +39,7 @@ from rostra.protocols.agreed.sheets import (
     has_sheet,
     matches,
     member_sheet,
+    with_proof,
 )
 
 if TYPE_CHECKING:
@@ -225,15 +227,11 @@ def _with_attributes(group: Group, known: "AgreedGroup", updates: Updates, membe
         if each.id.endpoint in members:
             sheet = member_sheet(each.attributes)
             data = encode_member(sheet.meta, changed(sheet.properties, updates))
-            if len(data) > SHEET_BYTES_MAX:
+            if len(data) > META_BYTES_MAX:
                 return "TooLarge", ()
-            each = replace(each, attributes=data)
+            each = replace(each, attributes=with_proof(data, sheet.proof))
         after.append(each)
     return "", (NextView(group, replace(_revised(view), members=tuple(after)), known.kind),)
-
-
-SHEET_BYTES_MAX = 1_024
-"""As `groups.META_BYTES_MAX`."""
 
 
 def _revised(view: "AgreedView") -> "AgreedView":

@@ -3,9 +3,10 @@
 from typing import Final
 
 from rostra.errors import NoSuchGroup
-from rostra.names import Domain, Group, inside
+from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
-from rostra.protocols.agreed.orders import MergeGroups, SplitGroup
+from rostra.protocols.agreed.groups import AgreedGroup
+from rostra.protocols.agreed.orders import CreateGroup, MergeGroups, SplitGroup
 from rostra.protocols.relaxed.gate import Gate
 
 _WHY: Final = {
@@ -46,9 +47,23 @@ def groups_named(group: Group, call: AnyCall) -> tuple[Group, ...]:
     return (group,)
 
 
-def is_hidden(gate: Gate, group: Group, host: Domain) -> bool:
-    """Is there no such group for this host? A restricted name is no agreed group for any."""
-    return "!" in group.name or gate.is_closed_to(group, host)
+def why_not_restricted(group: Group, call: AnyCall) -> str:
+    """Why a call about a restricted name is refused; empty if it may be. Its members come with proofs, which
+    are for one name: it is made by the first of them, and not split or merged."""
+    named = [each for each in groups_named(group, call) if "!" in each.name]
+    order = call.order if isinstance(call, OrderCall) else None
+    if named and isinstance(order, CreateGroup | SplitGroup | MergeGroups):
+        return f"{named[0]} is a restricted name: its members join it, each with a proof"
+    return ""
+
+
+def is_for_members(group: Group, call: AnyCall, caller: Endpoint, known: AgreedGroup) -> bool:
+    """Would this program change a restricted group that it is not in?"""
+    return (
+        "!" in group.name
+        and isinstance(call, OrderCall)
+        and all(each.endpoint != caller for each in known.view.ids)
+    )
 
 
 def lets_others_in(gate: Gate, group: Group, call: AnyCall) -> Group | None:

@@ -40,6 +40,8 @@ class JoinAgreed(Request, frozen=True, tag=32):
     meta: bytes = b""
     role: Role = Role.BOTH  # if it is spoken in
     slow: Slow = Slow.THROTTLE
+    credential: bytes = b""  # for the authority of a restricted name
+    luck: bytes = b""  # and 32 bytes at random
 
 
 class LeaveAgreed(Request, frozen=True, tag=33):

@@ -51,10 +51,10 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, StoreFailed, TooLarge, Unreachable
+from rostra.errors import BY_CODE, NotAllowed, StoreFailed, TooLarge, Unreachable
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
-from rostra.protocols.agreed import ordering
+from rostra.protocols.agreed import ordering, proven
 from rostra.protocols.agreed.branch import (
     BranchCut,
     BranchLost,
@@ -117,6 +117,7 @@ FORM: Final[TimerKey] = ("agreed", "", "form")
 LOST: Final[TimerKey] = ("agreed", "", "lost")
 RESTORE: Final[TimerKey] = ("agreed", "", "restore")
 TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
+PROOFS: Final[TimerKey] = ("agreed", "", "proofs")
 
 _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.BACK)
@@ -191,7 +192,9 @@ class AgreedServer(Holdings, Service):
                 self._perform(core, core.core.step(now, event), out)
             case TimerFired(timer):
                 self._timers.discard(timer)
-                if timer == TELL_AGAIN:
+                if timer == PROOFS:
+                    proven.screen(self, now, out)
+                elif timer == TELL_AGAIN:
                     self._tell_again(out)
                     self._seek(out)
                 elif timer == LOST:
@@ -293,6 +296,8 @@ class AgreedServer(Holdings, Service):
                     out.append(_ignored(message, "a change of nobody"))
                 elif not is_possible(message.group_kind):
                     out.append(_ignored(message, "no kind of an agreed group"))
+                elif (message := self._let_in(now, message, out)) is None:
+                    pass
                 elif self._goes_up(message):
                     self._pass_up(sender, message, out)
                 else:
@@ -536,10 +541,18 @@ class AgreedServer(Holdings, Service):
 
     # Requests, at the core-set
 
+    def _let_in(self, now: Instant, message: Asking, out: list[Effect]) -> Asking | None:
+        """What of it may be (`proven.py`); a join that may not is answered."""
+        gate = self.stack[SERVER].gate
+        if isinstance(message, HostHolds):
+            return proven.let_in(now, gate, message, out)
+        code, why = proven.refused(now, gate, message, out)
+        if code:
+            self._answer(message.question, message.group, code, why, out)
+        return None if code else message
+
     def _arrived(self, now: Instant, message: Asking, out: list[Effect]) -> None:
         group, host = message.group, message.question.host
-        if isinstance(message, HostHolds):
-            message = ordering.let_in(now, self.stack[SERVER].gate, message, out)
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
             groups, known = self._holding.setdefault(host, {}), self.sets.get(self._own_set(group))
             if group not in groups and len(groups) >= HOST_GROUPS_MAX:
@@ -570,8 +583,8 @@ class AgreedServer(Holdings, Service):
     def _asked(self, now: Instant, core: CoreSet, message: MemberAsked, out: list[Effect]) -> None:
         group, kind = message.group, message.group_kind
         known = core.table.get(group)
-        if ordering.not_let_in(now, self.stack[SERVER].gate, message, out):
-            return self._answer(message.question, group, NoSuchGroup.code, "", out)
+        if self._let_in(now, message, out) is None:
+            return None
         if why := ordering.why_not_join(message, known):
             return self._answer(message.question, group, NotAllowed.code, why, out)
         host, waits = message.question.host, core.behind.get(message.question.host)
@@ -748,6 +761,7 @@ class AgreedServer(Holdings, Service):
         for timer, wanted, after_s in (
             (TELL_AGAIN, untaken, TELL_AGAIN_S),
             (LOST, bool(self._lost), LOSS_AFTER_S),
+            (PROOFS, proven.is_restricted(self), proven.PROOFS_S),
             (RESTORE, bool(restoring), max(0.0, min(restoring, default=now) - now)),
             (FORM, bool(forming), max(0.0, min(forming, default=now) - now)),
         ):

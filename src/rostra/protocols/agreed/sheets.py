@@ -1,6 +1,7 @@
 """Attributes of agreed groups and of their members: texts by name, agreed on like views (V-042, V-044).
 
     member   a program's own attachment, and its attributes      in `AgreedMember.attributes`
+             and the proof of its authority, if the name is a restricted one (`proven.py`)
     group    its attributes, and whether it is over              in `AgreedView.attributes`
 
 Of members most have no attributes. Their bytes are the attachment as it is; those of the others begin with a
@@ -17,12 +18,19 @@ from msgspec import Meta, Struct
 from msgspec.msgpack import Decoder, encode
 
 from rostra.errors import UNDECODABLE, BadInput
+from rostra.groups.attributes import PROOF_BYTES_MAX
 from rostra.names import Group
 from rostra.protocols.agreed.changes import MemberId
 
 PROPERTIES_MAX: Final = 64
 KEY_MAX: Final = 64
 VALUE_MAX: Final = 512
+
+META_BYTES_MAX: Final = 1_024
+"""What a member shows beside its address. A view of the largest group has a few megabytes of it."""
+
+SHEET_BYTES_MAX: Final = META_BYTES_MAX + PROOF_BYTES_MAX + 16
+"""The same with a proof."""
 
 PUT_OUT_MAX: Final = 64
 """Members that were put out of which a group remembers it, so that their host does not bring them back."""
@@ -48,6 +56,7 @@ _MARK: Final = b"\xc1"
 class MemberSheet(Struct, frozen=True, array_like=True):
     meta: bytes = b""
     properties: Properties = ()
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)] = b""
 
 
 class GroupSheet(Struct, frozen=True, array_like=True):
@@ -70,10 +79,20 @@ def member_sheet(data: bytes) -> MemberSheet:
     return MemberSheet(data)
 
 
-def encode_member(meta: bytes, properties: Properties) -> bytes:
+def encode_member(meta: bytes, properties: Properties, proof: bytes = b"") -> bytes:
+    if proof:
+        return _MARK + encode(MemberSheet(meta, properties, proof))
     if not properties and not meta.startswith(_MARK):
         return meta
-    return _MARK + encode(MemberSheet(meta, properties))
+    return _MARK + encode((meta, properties))
+
+
+def with_proof(data: bytes, proof: bytes) -> bytes:
+    """A member's bytes with this proof in place of any other."""
+    if not proof and not data.startswith(_MARK):
+        return data
+    sheet = member_sheet(data)
+    return data if sheet.proof == proof else encode_member(sheet.meta, sheet.properties, proof)
 
 
 def group_sheet(data: bytes) -> GroupSheet | None:

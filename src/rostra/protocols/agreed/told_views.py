@@ -8,6 +8,7 @@ from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.agreed.sheets import with_proof
 from rostra.protocols.agreed.stays import HostGroup
 
 
@@ -53,4 +54,5 @@ def endpoints_of(ids: Sequence[MemberId]) -> tuple[Endpoint, ...]:
 
 
 def listed(members: Sequence[AgreedMember]) -> tuple[tuple[Endpoint, bytes], ...]:
-    return tuple([(each.id.endpoint, each.attributes) for each in members])
+    """Proofs are for agents and servers."""
+    return tuple([(each.id.endpoint, with_proof(each.attributes, b"")) for each in members])

@@ -10,7 +10,7 @@ one order: of the messages of all members, and of the views between them (A-003,
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
@@ -51,8 +51,9 @@ from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import GIVEN_UP, ForgetOrdered
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
+from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.claims.agent import CLAIM_AGENT
-from rostra.protocols.fifo.events import Cast, Deliver, Paused, Resumed, StreamsLost, Transmit
+from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Done
@@ -123,7 +124,7 @@ class OrderAgent(Service):
                     self._after(now, station, out)
             case Received(sender, CarriedFrame() as carried):
                 message = decode_carried(carried.body)
-                if sender != self._lan or carried.to != self.host:
+                if sender != self._lan or self.host not in carried.hosts:
                     out.append(Ignored("CarriedFrame", "not for us"))
                 elif message is None:
                     out.append(Ignored("CarriedFrame", "not a message"))
@@ -158,10 +159,15 @@ class OrderAgent(Service):
     def _look(self, now: Instant, group: Group, out: list[Effect]) -> None:
         known = self._agreed.groups.get(group)
         station = self.stations.get(group)
+        why = {
+            each.endpoint: each.item.reason
+            for each in out
+            if isinstance(each, Deliver) and isinstance(each.item, Excluded) and each.group == group
+        }
         if known is None or not known.kind.is_ordered:
             if station is not None:
                 for me in sorted(station.gallery.members):
-                    station.gone(me, LEFT, out)
+                    station.gone(me, why.get(me, LEFT), out)
                 self._close(station, out)
             return
         if station is None:
@@ -171,7 +177,7 @@ class OrderAgent(Service):
         inside = _inside(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
-                station.gone(me, LEFT, out)
+                station.gone(me, why.get(me, LEFT), out)
             elif me not in inside or (member.knows and inside[me] != member.came):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
@@ -271,30 +277,36 @@ class OrderAgent(Service):
     # To other hosts
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
+        """Where datagrams of our LAN reach, by these; to hosts of other clusters each message once."""
         if self.stations or self._last:
             effects = [*self._written(), *effects]
         if not any(type(effect) in (HubPost, StationCast) for effect in effects):
             return effects
-        return [each for effect in effects for each in self._ways(effect)]
+        out: list[Effect] = []
+        far: dict[tuple[Group, int], tuple[AnyStationMessage, list[Domain]]] = {}
+        for effect in effects:
+            if not isinstance(effect, HubPost | StationCast):
+                out.append(effect)
+                continue
+            group, message = effect.group, effect.message
+            hosts = effect.to if isinstance(effect, StationCast) else (effect.to,)
+            if any(parent(host) == self._lan for host in hosts):
+                near: Any = message
+                is_cast = isinstance(effect, StationCast)
+                out.append(Cast(group, near) if is_cast else Transmit(hosts[0], group, near))
+            beyond = [host for host in hosts if parent(host) != self._lan]
+            if beyond:
+                far.setdefault((group, id(message)), (message, []))[1].extend(beyond)
+        for (group, _), (message, beyond) in far.items():
+            out += self._carried(beyond, group, message)
+        return out
 
-    def _ways(self, effect: Effect) -> Sequence[Effect]:
-        if isinstance(effect, StationCast):
-            near = [host for host in effect.to if parent(host) == self._lan]
-            far = [host for host in effect.to if parent(host) != self._lan]
-            once = [Cast(effect.group, cast(Any, effect.message))] if near else []
-            return [*once, *self._carried(far, effect.group, effect.message)]
-        if not isinstance(effect, HubPost):
-            return (effect,)
-        if parent(effect.to) == self._lan:
-            return (Transmit(effect.to, effect.group, cast(Any, effect.message)),)
-        return self._carried([effect.to], effect.group, effect.message)
-
-    def _carried(self, hosts: Sequence[Domain], group: Group, message: AnyStationMessage) -> Sequence[Effect]:
-        """To hosts of other clusters."""
-        if hosts and not self._agreed.up:
-            return (Ignored(type(message).__name__, "our server is out of sight"),)
-        body = encode_carried(message) if hosts else b""
-        return [Send(self._lan, CarriedFrame(self.host, host, group, body)) for host in hosts]
+    def _carried(self, hosts: list[Domain], group: Group, message: AnyStationMessage) -> list[Effect]:
+        if not self._agreed.up:
+            return [Ignored(type(message).__name__, "our server is out of sight")]
+        body = encode_carried(message)
+        ways = [tuple(hosts[first : first + SPREAD_MAX]) for first in range(0, len(hosts), SPREAD_MAX)]
+        return [Send(self._lan, CarriedFrame(self.host, way[0], group, body, way[1:])) for way in ways]
 
     def receiving_hosts(self, group: Group) -> set[Domain]:
         """The other hosts of our LAN that have members in this group."""

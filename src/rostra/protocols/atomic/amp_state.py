@@ -368,8 +368,3 @@ class GateTurn:
     @property
     def frozen(self) -> bool:
         return self.s.suspended is not None and self.s.suspended.frozen
-
-    @property
-    def suspended_by_other(self) -> bool:
-        held = self.s.suspended
-        return held is not None and held.sl.station != self.s.me

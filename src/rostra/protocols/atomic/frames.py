@@ -256,8 +256,6 @@ class FrameNak(AmpPiece, frozen=True, tag=92):
 
 
 ProposalFrame = OpenGateFrame | CloseGateFrame | NewViewFrame
-ControlFrame = ResponseFrame | DecisionFrame | DecisionRequestFrame | PendingFrame
-"""They pass during a suspension (A-022)."""
 
 AnyAmpFrame = (
     DataFrame

@@ -8,8 +8,7 @@ for. A frame is looked at in the view that it names: from an older one it is ans
 member that missed an accept follows (A-099), and from a station that is not in the view `NOT_MEMBER` (A-013).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -410,8 +409,3 @@ def _keyed(effect: Effect, group: Group) -> Effect:
         case SetTimer(timer) | CancelTimer(timer):
             return replace(effect, timer=(timer[0], group.name, group.scope, *timer[1:]))
     return effect
-
-
-def frames_of(effects: Sequence[Any]) -> list[AnyAmpFrame]:
-    """For tests and drivers: what is to be sent."""
-    return [each.frame for each in effects if hasattr(each, "frame")]

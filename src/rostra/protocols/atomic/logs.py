@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from rostra.names import Domain, host_of
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedView
+from rostra.protocols.agreed.told_views import listed
 from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView, StationId
 from rostra.protocols.atomic.state import AgreedNow
 
@@ -44,7 +45,7 @@ def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[Memb
     """An agreed view, and how it came from the last one that has its place."""
     view: AgreedView = agreed.view
     was = frozenset() if before is None else before.endpoints
-    members = tuple([(each.id.endpoint, each.attributes) for each in view.members])
+    members = listed(view.members)
     here = frozenset([endpoint for endpoint, _ in members])
     asked = frozenset([each.endpoint for each in left])
     gone = [] if before is None else [each for each, _ in before.members if each not in here]

@@ -14,16 +14,19 @@ and one such stream; its name is that of the agreed view with which it began. Po
 epoch.
 """
 
+from collections.abc import Collection
 from enum import IntEnum
 from typing import Annotated, Final, get_args
 
 from msgspec import Meta, Struct, msgpack
+from msgspec.structs import replace
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_of
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.frames import AmpMessage, AnyAmpMessage, check_amp
+from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.flow.checks import check_data_message
 from rostra.protocols.flow.messages import Data, Nak, Run
 from rostra.protocols.flow.runs import is_sound
@@ -278,13 +281,22 @@ class OrderMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class CarriedFrame(OrderMessage, frozen=True, tag=256):
-    """From an agent to one of another cluster, whose data channel it cannot reach: the servers between pass
-    it on."""
+    """From an agent to those of other clusters, whose data channels it cannot reach: the servers between pass
+    it on (`channel/relay.py`)."""
 
     source: Domain
     to: Domain
     group: Group
     body: Annotated[bytes, Meta(max_length=1 << 17)]
+    others: Annotated[tuple[Domain, ...], Meta(max_length=SPREAD_MAX - 1)] = ()  # beside `to`
+
+    @property
+    def hosts(self) -> tuple[Domain, ...]:
+        return (self.to, *self.others)
+
+    def only(self, hosts: Collection[Domain]) -> "CarriedFrame":
+        to, *others = [host for host in self.hosts if host in hosts]
+        return replace(self, to=to, others=tuple(others))
 
 
 _carried_decoder: Final[msgpack.Decoder[AnyStationMessage]] = msgpack.Decoder(AnyStationMessage)

@@ -49,6 +49,8 @@ class JoinOrdered(Request, frozen=True, tag=48):
     create: bool = True  # False: only if it exists
     meta: bytes = b""
     slow: Slow = Slow.THROTTLE
+    credential: bytes = b""  # for the authority of a restricted name
+    luck: bytes = b""  # and 32 bytes at random
 
 
 class LeaveOrdered(Request, frozen=True, tag=49):

@@ -20,6 +20,9 @@ MESSAGES_MAX: Final = 1024
 PLACES_MAX: Final = 24
 """Hosts in one `Directory`: with names of usual length it fits a datagram of 1,200 bytes."""
 
+SPREAD_MAX: Final = 256
+"""Hosts of one frame that servers split (`relay.py`). What goes to more of them goes in several."""
+
 KEY_BYTES: Final = 16
 """Of the keys that seal datagrams."""
 

@@ -12,7 +12,7 @@ link went down, may have been recorded.
 Groups of relaxed membership with no delivery or ``fifo`` claim nothing. Where such a member meets a strong
 one, in whichever order they joined, the weaker is removed: its agent receives a notice of the strong member,
 asks the server of the scope for the kind (by releasing a claim that it does not hold), and trusts only that
-answer. Any program that may join may claim; the `access` service will restrict it.
+answer. Any program that may join may claim; of a restricted name, with its proof.
 
 For a group whose scope is this host, this agent is the server of the scope.
 """
@@ -41,6 +41,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BadInput,
@@ -56,8 +57,8 @@ from rostra.errors import (
 from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
-from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
+from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX, CLAIMS_OF_HOST_MAX
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
@@ -195,9 +196,29 @@ class ClaimAgent(Service):
                 f"the server of {group.scope} is out of sight: {self.host} is cut off from {self._server}",
                 fix="ask again when it is back",
             )
+        elif not self._has_room(event.endpoint):
+            raise TooLarge(
+                f"{self.host} claims groups for its users, and for one of them no more than are free",
+                fix="leave some groups of strong kinds",
+            )
         else:
             self.releasing.pop(group, None)
             self._ask(group, kind, [event], out)
+
+    def _has_room(self, me: Endpoint) -> bool:
+        user, groups = self._agent.user_of(me), self.held.keys() | self.asked.keys()
+        count = len(groups)
+        return leaves_room(
+            CLAIMS_OF_HOST_MAX, count, lambda: sum(self._user(each) == user for each in groups)
+        )
+
+    def _user(self, group: Group) -> str:
+        """Of the first one that it is claimed for."""
+        if (asked := self.asked.get(group)) is not None and asked.waiting:
+            return self._agent.user_of(asked.waiting[0].endpoint)
+        members = self._agent.groups[group].members if group in self._agent.groups else {}
+        first = next((me for me, each in members.items() if _is_strong(each.kind)), Endpoint(""))
+        return self._agent.user_of(first)
 
     def _held(self, group: Group) -> GroupKind | None:
         if group.scope != self.host:
@@ -213,7 +234,16 @@ class ClaimAgent(Service):
         asked, id = self.asked[group], self._new_id()
         asked.ids, asked.times = _with(asked.ids, id), asked.times + 1
         begun = group in self.begun
-        out.append(Send(self._server, Claim(id, self.host, group, asked.group_kind, begun)))
+        claim = Claim(id, self.host, group, asked.group_kind, begun=begun)
+        if "!" in group.name and (proven := self._proven(group, asked)) is not None:
+            claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven, begun=begun)
+        out.append(Send(self._server, claim))
+
+    def _proven(self, group: Group, asked: AskedClaim) -> tuple[Endpoint, bytes] | None:
+        """A member that may be in this restricted group, with its newest proof."""
+        waiting, permits = [each.endpoint for each in asked.waiting], self._agent.gate.permits
+        those = [*waiting, *self._members_of(group, strong=True)]
+        return next(((me, permits[me, group]) for me in those if (me, group) in permits), None)
 
     def _send_release(self, group: Group, out: list[Effect]) -> None:
         id = self._new_id()

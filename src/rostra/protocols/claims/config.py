@@ -9,8 +9,9 @@ CLAIMS_OF_CHILD_MAX: Final = 16_384
 """Of one child of the scope's server: claims of hosts behind it, counted host by host. What a child claims
 beyond that is refused, so one site cannot take the room of the others."""
 
-CLAIMS_OF_HOST_MAX: Final = 1_024
-"""Groups that one host may claim in all scopes, as its cluster's server counts."""
+CLAIMS_OF_HOST_MAX: Final = 2_048
+"""Groups that one host may claim in all scopes, as its cluster's server counts. For one of its users its
+agent claims as many as are free: half of them, for the only one."""
 
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what was not answered. A takeover of the scope's server loses a question; this

@@ -7,10 +7,13 @@
 They have their own block of message numbers and use the tree of servers of relaxed membership.
 """
 
-from msgspec import Struct
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from rostra.groups.attributes import PROOF_BYTES_MAX
 from rostra.groups.kinds import GroupKind
-from rostra.names import Domain, Group
+from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural
 from rostra.protocols.relaxed.messages import MessageId
 
@@ -23,11 +26,21 @@ class ClaimMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     group: Group
 
 
-class Claim(ClaimMessage, frozen=True, tag=48):
+class KindClaim(ClaimMessage, frozen=True):
+    group_kind: GroupKind
+
+
+class Claim(KindClaim, frozen=True, tag=48, kw_only=True):
     """This host has, or wants, members of that kind in the group. The first claim of a group decides."""
 
-    group_kind: GroupKind
     begun: bool = False  # with ``stable="disk"``: it has an order, which is on disks, and not begun twice
+
+
+class ProvenClaim(Claim, frozen=True, tag=51):
+    """The same of a restricted name, with the proof of one such member: who may not join, claims nothing."""
+
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
 
 
 class ClaimReleased(ClaimMessage, frozen=True, tag=49):
@@ -47,4 +60,4 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     made: bool = False  # with ``stable="disk"``: this life of the host's agent may begin the order
 
 
-Message = Claim | ClaimReleased | ClaimAnswer
+Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer

@@ -19,7 +19,7 @@ claims again; if another kind stands by then, its agent removes its members.
 sent again, and claims of hosts that are gone are released when there is room.
 
 **No name is locked by asking.** A host claims so many groups, and none that is not for it: groups that are
-closed to it, and restricted names as a kind that those do not have. It is named (`ClaimRefused`).
+closed to it, and restricted names without the proof of a member. It is named (`ClaimRefused`).
 
 A neighbour is trusted about the hosts behind it only: a claim or release must come from the side of the
 claimer, and an answer from that of the scope's server (C-125).
@@ -49,9 +49,9 @@ from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
-from rostra.names import Domain, Group, depth, inside
+from rostra.names import Domain, Group, depth, host_of, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import CLOSED, Gate
@@ -79,7 +79,7 @@ class ClaimRefused(Observation, frozen=True):
 
 class ClaimServer(Service):
     name = CLAIM_SERVER
-    takes = (Claim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
+    takes = (Claim, ProvenClaim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
 
     def __init__(self, domain: Domain, registry: Registry, *, has_parent: bool = True) -> None:
         self.domain = domain
@@ -143,10 +143,13 @@ class ClaimServer(Service):
             return [_ignored(message, "out of scope")]
         if isinstance(message, Claim) and not message.group_kind.is_claimed:
             return [_ignored(message, "nothing to claim")]
-        if scope == self.domain:
+        effects: list[Effect | ClaimAnswer]
+        if isinstance(message, Claim) and (why := self._not_proven(now, message)):
+            effects = _refused(message, NotAllowed.code, why)
+        elif scope == self.domain:
             effects = self._decide(message)
-        elif (why := self._pass_by(message)) is not None:
-            effects = _refused(message, TooLarge.code, why)
+        elif (full := self._pass_by(message)) is not None:
+            effects = _refused(message, TooLarge.code, full)
         else:
             effects = self._pass_on(sender, message)
         found: list[Effect] = []
@@ -156,6 +159,19 @@ class ClaimServer(Service):
             else:
                 found.append(Send(sender, effect) if isinstance(effect, ClaimAnswer) else effect)
         return found
+
+    def _not_proven(self, now: Instant, message: Claim) -> str:
+        """Why a restricted name cannot be claimed so; empty if it can. Each server on the way asks: an agent
+        claims for a member that may join, and in a kind of which members have proofs."""
+        group, kind = message.group, message.group_kind
+        if "!" not in group.name or self._gate.is_closed_to(group, message.claimer):
+            return ""  # to those that it is closed to, the server of the scope says that it is not there
+        is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
+        if not is_led and kind.membership is not MembershipKind.AGREED:
+            return f"a restricted name cannot be {kind}"
+        if not isinstance(message, ProvenClaim) or host_of(message.endpoint) != message.claimer:
+            return "the claim of a restricted name needs the proof of a member of that host"
+        return self._gate.why_not(now, group, message.endpoint, message.proof)
 
     # Of our own scope
 
@@ -183,8 +199,6 @@ class ClaimServer(Service):
             if not holds and self._gate.is_closed_to(message.group, host):
                 none = _answer(message, code=NoSuchGroup.code, why="there is no such group")
                 return [ClaimRefused(host, message.group, CLOSED), none]
-            if not holds and (why := _not_restricted(message)):
-                return _refused(message, NotAllowed.code, why)
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
             life = message.id.incarnation
@@ -285,13 +299,6 @@ class ClaimServer(Service):
         self.gone[host].discard(group)
         if not self.gone[host]:
             del self.gone[host]
-
-
-def _not_restricted(message: Claim) -> str:
-    """Why a restricted name cannot be of that kind; empty if it can."""
-    kind = message.group_kind
-    is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
-    return "" if "!" not in message.group.name or is_led else f"a restricted name cannot be {kind}"
 
 
 def _refused(message: ClaimMessage, code: str, why: str) -> list[Effect | ClaimAnswer]:

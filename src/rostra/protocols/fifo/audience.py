@@ -93,11 +93,12 @@ class HostVoice(StepContext):
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, []
+        readers = [each for each in self.audience.members.values() if each.ready and not each.mute]
+        if not readers:
+            return
         everything = _together([item for item, _ in gathered])
         some_less = {item.endpoint for item, _ in gathered}.union(*[besides for _, besides in gathered])
-        for reader in self.audience.members.values():
-            if not reader.ready or reader.mute:
-                continue
+        for reader in readers:
             item = everything
             if reader.me in some_less:
                 own = [one for one, besides in gathered if reader.me not in (one.endpoint, *besides)]

@@ -226,6 +226,19 @@ class Lans:
         if complete:
             self._settle(complete)
 
+    def begin_noticed(self, cut: Cut) -> Cut:
+        """A piece of the first reply of our delegate, before it is complete: senders that were noticed begin,
+        so that a crowd's are not all left to the last piece. The answer is the rest of it. No program has its
+        first list, so what they send meanwhile waits for that, and of one that leaves nothing is told."""
+        rest: list[CutEntry] = []
+        for entry in cut.entries:
+            noticed = self._view.get(entry.endpoint)
+            if noticed is not None and noticed.stamp == entry.stamp and entry.final is None:
+                self._apply_entry(entry)
+            else:
+                rest.append(entry)
+        return Cut(cut.lan, cut.epoch, cut.floors, cut.complete, tuple(rest))
+
     def _apply(self, cut: Cut) -> Lan:
         lan = self.machine(cut.lan, asks=False)
         lan.epoch = self.delegate(cut.lan)
@@ -264,15 +277,13 @@ class Lans:
         """The cuts are complete. A noticed sender that is not in them is either newer, or has left
         already."""
         asks: set[Domain] = set()
-        for who in sorted(self.speakers):
+        for who in sorted(self.speakers.keys() - self._senders.running.keys()):
             lan = lans.get(lan_of(who))
             if lan is None or self._voice.is_alone(who):
                 continue
             member = self.speakers[who]
             attributes = attributes_of(member)
             assert isinstance(attributes, FifoAttributes)
-            if who in self._senders.running:
-                continue
             if who in self._voice.audience.members:
                 self._begin_ours(member, attributes)
             elif member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:

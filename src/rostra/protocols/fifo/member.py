@@ -145,10 +145,12 @@ class MemberCore:
         effects = self._begin(now)
         match event:
             case Heard(_, source, messages):
+                self.reception.voice.gather()
                 for message in messages:
                     self._hear_own(message)
                     if self.reception.only and isinstance(self._own, InGroup):
                         self.reception.hear(source, message)
+                self.reception.voice.end_gathering()
             case Submitted(_, _, count, block, at):
                 self._submitted(count, block, at)
             case Noticed(notice):

@@ -168,8 +168,10 @@ class Reception:
         effects = self.begin(now)
         match event:
             case Heard(_, source, messages):
+                self.voice.gather()  # streams of a crowd that end together are one item for each reader
                 for message in messages:
                     self.hear(source, message)
+                self.voice.end_gathering()
             case Noticed(notice):
                 self.told(notice, told)
             case TimerFired(timer):
@@ -249,6 +251,8 @@ class Reception:
         self.voice.set_timer(wait_s, "snapshot")
 
     def _resolve_afresh(self) -> None:
+        for stream in [each for each in self.senders.running if each not in self.members]:
+            self.senders.forget(stream)  # of a reply whose last piece does not come
         self.voice.resolve()
         self._wait_for_snapshot(self.config.snapshot_wait_s)
 
@@ -390,6 +394,7 @@ class Reception:
             reason, last_seq = _reason(why)
             if not active:
                 self.lans.fresh.pop(member.endpoint, None)
+                self.senders.forget(member.endpoint)  # if the reply that we wait for began it
             elif attributes.role.sends and self.role.receives:
                 self.lans.left(member, reason, last_seq)
             else:
@@ -465,7 +470,10 @@ class Reception:
             case ((Syncing(req, epoch, pieces) | Active(Syncing(req, epoch, pieces))), SyncReply()) if (
                 message.req == req and message.epoch == epoch
             ):
-                self._synced(Syncing(req, epoch, (*pieces, *message.cuts)), message)
+                cuts = message.cuts
+                if isinstance(self.state, Syncing) and self.role.receives:
+                    cuts = tuple([self.lans.begin_noticed(cut) for cut in cuts])
+                self._synced(Syncing(req, epoch, (*pieces, *cuts)), message)
             case Active(), CutReply():
                 self.lans.cut_replied(message)
             case Active(), DelegateMoved(_, lan, _, new) if lan == self.lan:
@@ -507,7 +515,7 @@ class Reception:
         if self.role.receives:
             for name in sorted(self.lans.delegates):
                 self.lans.machine(name)
-            for who in sorted(self.lans.speakers):
+            for who in sorted(self.lans.speakers.keys() - self.senders.running.keys()):
                 member = self.lans.speakers[who]
                 attributes = attributes_of(member)
                 if (
@@ -548,10 +556,8 @@ class Reception:
             return
         match message:
             case Heartbeat(pulses):
-                self.voice.gather()
                 for pulse in pulses:
                     self.senders.pulse(pulse)
-                self.voice.end_gathering()
             case Nak():
                 self.senders.asked(message)
             case Below():

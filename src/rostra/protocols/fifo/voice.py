@@ -17,6 +17,9 @@ AGGREGATE: Final = "aggregate"
 """The name of the delegate's endpoint that sends for submitters (`aggregate.py`)."""
 
 
+_OF_AGGREGATES: Final = f".{DELEGATE}/{AGGREGATE}#"
+
+
 def lan_of(member: Endpoint) -> Domain:
     """The cluster that this endpoint is in, or whose delegate it is."""
     return parent(host_of(member))
@@ -33,7 +36,7 @@ def delegate_of(lan: Domain) -> Endpoint:
 
 def is_aggregate(speaker: Endpoint) -> bool:
     """Does this sender carry messages of submitters? No host of a program has such a name."""
-    return f".{DELEGATE}/{AGGREGATE}#" in speaker
+    return _OF_AGGREGATES in speaker
 
 
 def timer(group: Group, whose: Endpoint | Domain, what: str, which: str = "") -> TimerKey:

@@ -92,6 +92,10 @@ JOINS_AT_ONCE: Final = 16
 LOOK_EVERY: Final = 8
 """So many programs are read before the time is looked at."""
 
+PINGS_BYTES: Final = 8_192
+"""What our pings may take in a program's buffer, with all that the kernel counts for them: to read those and
+not to answer is no sign of life. Raising it: one that is slow, and has little to read, is given up sooner."""
+
 ROUTES_MAX: Final = 64
 """Groups whose followers are remembered program by program. Raising it: a few hundred bytes for each."""
 
@@ -112,7 +116,7 @@ class FrontCore:
         self.held_back = False  # no program is read: the domain does not keep up
         self.by_number: dict[int, ProgramSession] = {}
         self.shares = Shares(config.limits, own_uid)
-        self.full: dict[ProgramSession, int] = {}  # those that do not read: what was unread at the last tick
+        self.unread: dict[ProgramSession, int] = {}  # at the last tick, of those that do not read or answer
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
         self._proving: dict[
@@ -178,12 +182,14 @@ class FrontCore:
             return
         session.heard_at = now
         self._pinged.discard(session.number)
+        if not session.is_full:
+            self.unread.pop(session, None)
         self.carry_out(self._watch.step(now, ProgramHeard(session.number)))
 
     def lost(self, session: ProgramSession, why: str) -> None:
         """Its connection is gone: whatever it had open died with it."""
         del self.by_number[session.number]
-        self.full.pop(session, None)
+        self.unread.pop(session, None)
         session.link.gone()
         self._pinged.discard(session.number)
         self.carry_out(self._watch.step(self.port.now, ProgramClosed(session.number)))
@@ -465,7 +471,7 @@ class FrontCore:
             return
 
         if "!" in group.name and enter.role is not Role.SUBMIT and not is_proven:
-            self._prove(session, token, endpoint, enter, is_new=is_new)
+            self._prove(self.enter, session, token, endpoint, enter, is_new=is_new)
             return
 
         is_led = enter.membership is MembershipKind.LED
@@ -503,11 +509,18 @@ class FrontCore:
         self.join_soon(session, join, ask)
 
     def _prove(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, enter: Enter, *, is_new: bool
+        self,
+        then: Callable[..., None],
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        enter: Enter | JoinAgreed | JoinOrdered,
+        *,
+        is_new: bool,
     ) -> None:
         """The authority of a restricted name is asked first; the program enters with its proof."""
         group, place = enter.group, (endpoint, enter.group)
-        is_led = enter.membership is MembershipKind.LED
+        is_led = type(enter) is Enter and enter.membership is MembershipKind.LED
 
         def refuse(refusal: Denied) -> None:
             self.settled(session, endpoint, enter, refusal, is_new=is_new)
@@ -520,7 +533,7 @@ class FrontCore:
             elif not is_wanted:
                 refuse(denied(NotMember(f"{endpoint} has left {group} already", fix="join it again")))
             else:
-                self.enter(session, token, endpoint, enter, is_new=is_new, is_proven=True)
+                then(session, token, endpoint, enter, is_new=is_new, is_proven=True)
 
         if place in self._proving:
             refuse(denied(AlreadyMember(f"{endpoint} is joining {group} already", fix="wait for the answer")))
@@ -539,13 +552,23 @@ class FrontCore:
             self._proving[place] = self._proving[place][0], False
 
     def join_agreed(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinAgreed, *, is_new: bool
+        self,
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        join: JoinAgreed,
+        *,
+        is_new: bool,
+        is_proven: bool = False,
     ) -> None:
         """Views come in the order of what is said in groups, so it is paused like one that speaks."""
         refusal = why_not_spoken(join, has_streams=HOST in self.port.stack)
         if refusal is not None:
             self.settled(session, endpoint, join, refusal, is_new=is_new)
             session.answer(token, refusal)
+            return
+        if "!" in join.group.name and not is_proven:
+            self._prove(self.join_agreed, session, token, endpoint, join, is_new=is_new)
             return
         kind, luck = GroupKind(MembershipKind.AGREED, join.delivery, survive=join.survive), 0
         if kind.is_spoken_in:
@@ -563,7 +586,14 @@ class FrontCore:
         )
 
     def join_ordered(
-        self, session: ProgramSession, token: int, endpoint: Endpoint, join: JoinOrdered, *, is_new: bool
+        self,
+        session: ProgramSession,
+        token: int,
+        endpoint: Endpoint,
+        join: JoinOrdered,
+        *,
+        is_new: bool,
+        is_proven: bool = False,
     ) -> None:
         kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
         refusal: RostraError | None = why_not_ordered(kind)
@@ -574,6 +604,9 @@ class FrontCore:
         if refusal is not None:
             self.settled(session, endpoint, join, denied(refusal), is_new=is_new)
             session.answer(token, denied(refusal))
+            return
+        if "!" in join.group.name and not is_proven:
+            self._prove(self.join_ordered, session, token, endpoint, join, is_new=is_new)
             return
         self.port.entered(join.group)
         if is_new:
@@ -590,6 +623,7 @@ class FrontCore:
     def leave_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
+        self.exits(endpoint, leave.group)
         self.port.step(AgreedLeaveAsked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
     def has_no_time(self) -> bool:
@@ -680,10 +714,11 @@ class FrontCore:
         now = self.port.now
         if self.watching is not None:
             self.watching.tick()
-        for session, unread in self.full.items():
-            # We read nothing of it, not even answers to pings; but a program that reads what we wrote lives.
-            self.full[session] = session.link.unread_bytes
-            if self.full[session] < unread:
+        for session, unread in list(self.unread.items()):
+            # Its answer to a ping stands behind all that it has to read before, and of one whose buffer is
+            # full we read nothing; but a program that reads what we wrote lives.
+            self.unread[session] = session.link.unread_bytes
+            if unread - self.unread[session] > (0 if session.is_full else PINGS_BYTES):
                 self.heard(session)
         late_s = max(0.0, now - self._tick_due)
         self._tick_due = now + WATCH_TICK_S
@@ -702,7 +737,9 @@ class FrontCore:
                     self.tell(effect)
                 case PingOrder(number):
                     self._pinged.add(number)
-                    self.by_number[number].link.say(Ping(number))
+                    session = self.by_number[number]
+                    session.link.say(Ping(number))
+                    self.unread[session] = session.link.unread_bytes
                 case ProgramSuspected(number, evidence):
                     session = self.by_number[number]
                     port.report(EndpointsSuspected(tuple(session.endpoints.values()), evidence))

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.core.effects import Asked
 from rostra.errors import BadInput, Unreachable
@@ -433,7 +434,7 @@ class ProgramSession:
                 self._reader = ReaderBehind(missed)
             case never:
                 assert_never(never)
-        self.front.full[self] = self.link.unread_bytes
+        self.front.unread[self] = self.link.unread_bytes
         self.link.hold(Hold.FULL)
         for (endpoint, group), enough in self._unread.items():
             if not enough:
@@ -447,7 +448,7 @@ class ProgramSession:
                 self._reader = ReaderCatchesUp(missed)
             case never:
                 assert_never(never)
-        self.front.full.pop(self, None)
+        self.front.unread.pop(self, None)
         self.front.heard(self)
         self.link.release(Hold.FULL)
         self.write()
@@ -483,6 +484,7 @@ class ProgramSession:
             return
         if type(request) is Open:
             front.end_endpoints((request.name,))
+            request = replace(request, user=self.user.name)
         is_new = front.take_share(self, endpoint, request)
         if isinstance(is_new, Denied):
             self.answer(token, is_new)

@@ -57,7 +57,6 @@ from rostra.protocols.led.config import (
     MEMBERS_OF_AGENT_MAX,
     META_BYTES_MAX,
     NAMES_OF_AGENT_MAX,
-    QUERIES_MAX,
     LedConfig,
 )
 from rostra.protocols.led.core import (
@@ -105,8 +104,8 @@ from rostra.protocols.led.messages import (
     encode_letter,
 )
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
-from rostra.protocols.led.proven import refuse_closed, with_proofs
-from rostra.protocols.led.queries import ListQueries, ListQuery, ListResult, QueryEnding
+from rostra.protocols.led.proven import is_refused, with_permit, with_proofs
+from rostra.protocols.led.queries import ListQueries, ListQuery
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
     AnySetRequest,
@@ -130,6 +129,7 @@ from rostra.protocols.led.stays import (
     names_others,
 )
 from rostra.protocols.led.transient import TransientSets
+from rostra.protocols.led.wanted import WantedHosts
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.gate import CLOSED
@@ -179,6 +179,7 @@ class LedAgent(Service):
         self.transient = TransientSets(self)
         self.sequences = Sequences(self)
         self.queries = ListQueries(self.config)
+        self.wanted = WantedHosts(host)
         self.lists = LedLists(self.me, self.config)
         self.registrar = Registrar(self.config)
         self.registrars: dict[Domain, AgentId] = {}  # by scope, as acted on
@@ -203,7 +204,7 @@ class LedAgent(Service):
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         if type(event) is Asked and type(event.request) is Resolve:
-            self.resolving.remember(event.token, event.request)
+            self.resolving.remember(event)
             return []
         out = self._begin(now)
         match event:
@@ -265,7 +266,7 @@ class LedAgent(Service):
     def _concerns(self, effect: Effect) -> bool:
         if type(effect) is Answer:
             result = effect.result
-            if effect.token in self._own or effect.token in self.resolving.names:
+            if effect.token in self._own or effect.token in self.resolving.asked:
                 return True
             return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
         if type(effect) is Tell:
@@ -366,7 +367,7 @@ class LedAgent(Service):
             case CreateSet() | ChangeSet() | DestroySet():
                 self.transient.asked(me, token, request)
             case ResolveSet(group):
-                self.resolving.resolve_set(token, group)
+                self.resolving.resolve_set(me, token, group)
             case _:
                 self.sequences.asked(me, token, request)
 
@@ -442,12 +443,8 @@ class LedAgent(Service):
             known = self.sets.get(group)
             if known is not None and known.claiming == answer.token:
                 self._claimed(group, known, result)
-        elif type(result) is Absolute and answer.token >= 0 and names_led(result.members):
-            self.resolving.resolve(answer.token, result)
-        elif answer.token in self.resolving.names:
-            self.resolving.answered(answer)
         else:
-            self.out.append(answer)
+            self.resolving.answered(answer)
 
     def _noticed(self, tell: Tell) -> None:
         notice = tell.notice
@@ -645,7 +642,7 @@ class LedAgent(Service):
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
-        needed = self.transient.needed() | self.sequences.needed()
+        needed = self.transient.needed() | self.wanted.hosts.keys()
         for tree in self.trees.values():
             needed.update(tree.connected)
         return needed
@@ -656,7 +653,7 @@ class LedAgent(Service):
         if to == self.host:
             self._letters.append((to, letter))
         else:
-            self._post_packet(to, letter)
+            self._post_packet(to, with_permit(self.directory.gate, letter))
 
     def _post_packet(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
@@ -696,8 +693,8 @@ class LedAgent(Service):
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
             self.out.append(Ignored(type(letter).__name__, "out of scope"))
             return
-        if not from_registrar and self.directory.gate.is_closed_to(group, sender):
-            refuse_closed(letter, lambda answer: self.post(sender, answer), self.out)
+        gate = self.directory.gate
+        if not from_registrar and is_refused(self._now, gate, sender, letter, self.post, self.out):
             return
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():
@@ -742,9 +739,6 @@ class LedAgent(Service):
         self._perform(effects)
 
     def ask(self, query: ListQuery) -> int | None:
-        if len(self.queries.open) >= QUERIES_MAX:
-            query.hear(ListResult(QueryEnding.UNAVAILABLE))
-            return None
         tree = self.trees.get(query.group)
         if tree is not None:
             query.expected = True

@@ -11,13 +11,13 @@ A circuit tolerates twice the silence of a link. A link below may be silent for 
 live on; the circuits over it must outlast that.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Final
 
 from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
+from rostra.core.room import SharedRoom
 from rostra.names import Domain, parent
 from rostra.protocols.led.config import CIRCUITS_MAX, CIRCUITS_TAKEN_MAX
 from rostra.protocols.led.core import CircuitDown, CircuitUp, TreeReceived
@@ -67,7 +67,9 @@ class Circuits:
         self._open = False  # the way to our server
         self._idle_s = idle_s
         self._wanted: set[Domain] = set()  # that we asked for; the others were taken by their agents
-        self._taken: Counter[Domain] = Counter()  # those, by cluster
+        self._taken = SharedRoom(
+            CIRCUITS_TAKEN_MAX
+        )  # those, by cluster: its server says which agents there are
         self._unused: dict[Domain, Instant] = {}  # since when
         self._looked_at: Instant = 0.0
         self._sessions = 0  # of circuits that are gone
@@ -79,15 +81,10 @@ class Circuits:
                 return False
             self._make(now, peer, post)
         elif peer in self.links and peer not in self._wanted:
-            self._give_back(peer)
+            self._taken.give(parent(peer))
         if peer in self.links:
             self._wanted.add(peer)
         return True
-
-    def _give_back(self, peer: Domain) -> None:
-        self._taken[parent(peer)] -= 1
-        if not self._taken[parent(peer)]:
-            del self._taken[parent(peer)]
 
     def _make(self, now: Instant, peer: Domain, post: Post) -> None:
         link = self.links[peer] = Link(
@@ -109,19 +106,15 @@ class Circuits:
         if peer not in self.links:
             if not isinstance(packet, Hello):
                 return [Ignored(type(packet).__name__, "no circuit")]
-            if len(self.links) >= CIRCUITS_MAX or not self._has_room_for(parent(peer)):
+            if len(self.links) >= CIRCUITS_MAX or not self._taken.has_room(parent(peer)):
                 return [Ignored("Hello", "too many circuits")]
             self._make(now, peer, post)
-            self._taken[parent(peer)] += 1
+            self._taken.take(parent(peer))
         reports = self.links[peer].step(now, PacketArrived(peer, packet))
         ignored = self._report(peer, reports, post, give)
         if isinstance(packet, Bye) and peer not in self.up:
             self._forget(peer)
         return ignored
-
-    def _has_room_for(self, cluster: Domain) -> bool:
-        """May another agent of it take a circuit? Its server says which agents there are."""
-        return self._taken[cluster] < CIRCUITS_TAKEN_MAX - (len(self.links) - len(self._wanted))
 
     def tick(self, now: Instant, needed: Callable[[], Collection[Domain]], post: Post, give: Give) -> None:
         for peer in list(self.links):
@@ -157,7 +150,7 @@ class Circuits:
         if peer in self._wanted:
             self._wanted.discard(peer)
         else:
-            self._give_back(peer)
+            self._taken.give(parent(peer))
 
     def _report(self, peer: Domain, reports: Collection[Report], post: Post, give: Give) -> list[Effect]:
         ignored: list[Effect] = []

@@ -23,34 +23,32 @@ NAMES_MAX: Final = 262_144
 """Sets of one registrar. The agents of one cluster may lead as many as are free: a hostile server can invent
 agents below it, and takes half of them at most."""
 
-CIRCUITS_MAX: Final = 4_096
+CIRCUITS_MAX: Final = 6_144
 """Agents that one agent is connected to."""
 
 CIRCUITS_TAKEN_MAX: Final = 3_072
-"""Those of them that it did not ask for: some are left for its own programs. The agents of one cluster may
-take as many as are free, for the same reason."""
+"""Those of them that it did not ask for: the others are left for its own programs. The agents of one cluster
+may take as many as are free, for the same reason."""
 
-QUERIES_MAX: Final = 4_096
-"""Questions that one agent has open."""
+QUERIES_MAX: Final = 8_192
+"""Questions that one agent has open. A user's programs may have as many of them as are free, and so may the
+hosts of a cluster that cause some (`core/room.py`)."""
 
-FOLLOWERS_MAX: Final = 4_096
-"""Agents that wait at one leader for the next change of a set."""
+FOLLOWERS_MAX: Final = 8_192
+"""Agents that wait at one leader for the next change of a set; of one cluster, as many as are free."""
 
-SETS_OF_ENDPOINT_MAX: Final = 256
-"""Transient sets that one endpoint owns."""
+SETS_MAX: Final = 4_096
+"""Transient sets whose owners are on one host; of one user, as many as are free."""
 
-HOSTS_OF_ENDPOINT_MAX: Final = 512
-"""Hosts of the members of all transient sets that one endpoint owns: each takes a circuit."""
-
-UNANSWERED_MAX: Final = 2_048
-"""Hosts that the owners of one host added members of, and which have not answered yet. An owner may have as
-many as are free then (the threshold of `front/shares.py`): the next one always finds room."""
+HOSTS_MAX: Final = 2_048
+"""Hosts of the members of these sets, and of destinations of sequences: each takes a circuit, whether it
+exists or not. They count for each user, who may have as many as are free."""
 
 SETS_FROM_HOST_MAX: Final = 1_024
 """Transient sets of one host's owners that the endpoints of another host are in."""
 
 SETS_WITH_ENDPOINT_MAX: Final = 4_096
-"""Transient sets that one endpoint is in."""
+"""Transient sets that one endpoint is in; of owners of one cluster, as many as are free."""
 
 LOST_SETS_MAX: Final = 4_096
 """Transient sets whose owners are out of reach, of which a host remembers which endpoints were in them; and
@@ -62,14 +60,11 @@ ROSTER_MAX: Final = 65_536
 CHANGE_MAX: Final = 4_096
 """Endpoints that one change of a transient set names."""
 
-SEQUENCES_OF_ENDPOINT_MAX: Final = 1_024
-"""Sequences that one endpoint has open."""
+SEQUENCES_MAX: Final = 4_096
+"""Sequences that are open on one host; of one user, as many as are free."""
 
 SEQUENCE_BYTES_MAX: Final = 64 << 10
 """One message of a sequence."""
-
-SPREAD_MAX: Final = 256
-"""Hosts of one frame that goes to several. A vehicle to more of them sends several frames."""
 
 SPREAD_BYTES_MAX: Final = SEQUENCE_BYTES_MAX + 2_048
 """With the names of the set and the source."""
@@ -84,7 +79,7 @@ CHECKED_LETTERS_MAX: Final = 16
 """Letters of one source that wait for it."""
 
 CHECKED_BYTES_MAX: Final = 8 << 20
-"""What all sources said that wait for it."""
+"""What all sources said that wait for it; those of one cluster, as much as is free."""
 
 STEPS_MAX: Final = 8
 """Agents that a query or an attachment is sent on to, one after the other (S-054)."""

@@ -58,7 +58,9 @@ class LedFollows:
                 self._follow_told(group, follow, result)
 
         follow.query = 0  # while we ask: the answer may come at once
-        query = ListQuery(group, hear, follow.known, follow.signpost, expected=follow.signpost is not None)
+        asker = self._agent.directory.user_of(next(iter(self._followers(group)), Endpoint("")))
+        is_expected = follow.signpost is not None
+        query = ListQuery(group, hear, follow.known, follow.signpost, expected=is_expected, asker=asker)
         number = self._agent.ask(query)
         if follow.query == 0:
             follow.query = number

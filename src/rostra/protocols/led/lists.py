@@ -13,7 +13,8 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, SetTimer, TimerKey
-from rostra.names import Domain, Group
+from rostra.core.room import SharedRoom
+from rostra.names import Domain, Group, parent
 from rostra.protocols.led.config import FOLLOWERS_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import Entries, ListAsked, ListTold
@@ -44,7 +45,7 @@ class LedLists:
     def __init__(self, me: AgentId, config: LedConfig) -> None:
         self._me, self._config = me, config
         self._lists: dict[Group, tuple[Entries, int]] = {}  # the last list, and its version
-        self._waiting: dict[Group, dict[Domain, int]] = {}  # agents, and their questions
+        self._waiting: dict[Group, tuple[dict[Domain, int], SharedRoom]] = {}  # agents, and their questions
         self._unsettled: set[Group] = set()
         self._versions = 0
 
@@ -76,16 +77,23 @@ class LedLists:
             return
         is_known = (asked.life, asked.version) == (self._me.life, self._lists[group][1])
         waits = is_known or group in self._unsettled
-        waiting = self._waiting.setdefault(group, {}) if waits else {}
-        if waits and len(waiting) < FOLLOWERS_MAX:
-            if not waiting:
+        if waits and self._has_place(group, sender):
+            if group not in self._waiting:
+                self._waiting[group] = {}, SharedRoom(FOLLOWERS_MAX)
                 out.append(SetTimer(_timer(HOLD, group), self._config.follow_s))
+            waiting, room = self._waiting[group]
+            if sender not in waiting:
+                room.take(parent(sender))
             waiting[sender] = asked.number
         elif group in self._unsettled:
             return  # there are too many; it asks again
         else:
             told = self._list(group, whole=not is_known)
             out.append(PostLetter(sender, replace(told, number=asked.number)))
+
+    def _has_place(self, group: Group, agent: Domain) -> bool:
+        waiting, room = self._waiting.get(group, ({}, None))
+        return room is None or agent in waiting or room.has_room(parent(agent))
 
     def held(self, group: Group, out: list[Effect]) -> None:
         """They have waited long enough."""
@@ -103,7 +111,7 @@ class LedLists:
         return ListTold(group, 0, True, None, self._me.life, version, entries if whole else None)
 
     def _answer(self, group: Group, told: ListTold, out: list[Effect]) -> None:
-        waiting = self._waiting.pop(group, None)
+        waiting, _ = self._waiting.pop(group, ({}, None))
         if waiting:
             out.append(CancelTimer(_timer(HOLD, group)))
             out += [PostLetter(agent, replace(told, number=number)) for agent, number in waiting.items()]

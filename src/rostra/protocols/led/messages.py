@@ -25,16 +25,19 @@ agent and a version. Of two entries of one agent the newer counts. An entry name
 so no agent can list an endpoint of another host in its own entry.
 """
 
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, msgpack
+from msgspec.structs import replace
 
 from rostra.errors import UNDECODABLE
 from rostra.groups.attributes import PROOF_BYTES_MAX, DoubtAttributes, ProofAttributes
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural, check_endpoint, check_of
+from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.led.config import (
     LETTER_BYTES_MAX,
     MEMBERS_OF_AGENT_MAX,
@@ -42,7 +45,6 @@ from rostra.protocols.led.config import (
     ORIGINS_MAX,
     SEQUENCE_BYTES_MAX,
     SPREAD_BYTES_MAX,
-    SPREAD_MAX,
 )
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 
@@ -120,12 +122,19 @@ class RegistrarsAsked(LedMessage, frozen=True, tag=322):
 
 
 class SpreadLetter(LedMessage, frozen=True, tag=323):
-    """One frame of a vehicle for several hosts: servers split it where the ways to them part, and each host
-    gets its own names. The body is a `SequenceData` without them."""
+    """One frame of a vehicle for several hosts (`channel/relay.py`): each gets its own names. The body is a
+    `SequenceData` without them."""
 
     source: Domain
     to: Annotated[tuple[tuple[Domain, LocalNames], ...], Meta(max_length=SPREAD_MAX)]
     body: Annotated[bytes, Meta(max_length=SPREAD_BYTES_MAX)]
+
+    @property
+    def hosts(self) -> tuple[Domain, ...]:
+        return tuple([host for host, _ in self.to])
+
+    def only(self, hosts: Collection[Domain]) -> "SpreadLetter":
+        return replace(self, to=tuple([place for place in self.to if place[0] in hosts]))
 
 
 AnyLedMessage = CarriedLetter | RegistrarsTold | RegistrarsAsked | SpreadLetter
@@ -149,6 +158,13 @@ class Assert(SetLetter, frozen=True, tag=16):
     life: Natural
     suspect: Domain | None = None  # whom I could not reach
     size: Natural = 0
+
+
+class ProvenAssert(Assert, frozen=True, tag=30, kw_only=True):
+    """The same of a restricted set, with the proof of an endpoint of that host: no other agent leads it."""
+
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
 
 
 class AssertReply(SetLetter, frozen=True, tag=17):
@@ -237,6 +253,7 @@ SequenceLetter = SequenceData | SequenceTaken | SequenceReplied | SequenceDone
 Datagram = (
     SequenceLetter
     | Assert
+    | ProvenAssert
     | AssertReply
     | NotRegistrar
     | SetReleased

@@ -1,5 +1,5 @@
 """Reports of restricted and closed sets: an agent counts no member of another that has no proof of its
-authority, or that the set is not for.
+authority, or that the set is not for; and a registrar lets no agent lead one without a proof.
 
 A leader checks what is attached to it (S-012, TS2), and so does every agent on the way. A proof is bound to
 the endpoint, so no agent can list one for a member that is not its own.
@@ -8,29 +8,61 @@ the endpoint, so no agent can list one for a member that is not its own.
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from rostra.core.effects import Effect, Ignored, Instant
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.led.messages import (
-    AnyLetter,
+    Assert,
     Datagram,
     LeaderAsked,
     LeaderTold,
     ListAsked,
     ListTold,
     LocalMember,
+    ProvenAssert,
 )
+from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.relaxed.gate import CLOSED, AccessRefused, Gate
 
 
-def refuse_closed(letter: AnyLetter, post: Callable[[Datagram], None], out: list[Effect]) -> None:
-    """To those that a set is not for it does not exist (C-167): the answer is that of an unknown name."""
-    out.append(Ignored(type(letter).__name__, CLOSED))
-    if isinstance(letter, LeaderAsked):
-        post(LeaderTold(letter.group, letter.number, None))
-    elif isinstance(letter, ListAsked):
-        post(ListTold(letter.group, letter.number, leading=False))
+def is_refused(
+    now: Instant,
+    gate: Gate,
+    sender: Domain,
+    letter: Datagram,
+    post: Callable[[Domain, Datagram], None],
+    out: list[Effect],
+) -> bool:
+    """Is this letter of another agent one about a set that is not for it? To that agent the set does not
+    exist (C-167): the answer is that of an unknown name."""
+    group = letter.group
+    if gate.is_closed_to(group, sender):
+        out.append(Ignored(type(letter).__name__, CLOSED))
+        if isinstance(letter, LeaderAsked):
+            post(sender, LeaderTold(group, letter.number, None))
+        elif isinstance(letter, ListAsked):
+            post(sender, ListTold(group, letter.number, leading=False))
+        return True
+    if not isinstance(letter, Assert) or "!" not in group.name or sender == gate.host:
+        return False
+    why = "no proof of a member of that host"
+    if isinstance(letter, ProvenAssert) and host_of(letter.endpoint) == sender:
+        why = gate.why_not(now, group, letter.endpoint, letter.proof)
+    if why:
+        gate.name(now, sender, LeaderRefused(sender, group, why), out)
+    return bool(why)
+
+
+def with_permit(gate: Gate, letter: Datagram) -> Datagram:
+    """Of a restricted set: our `Assert` with a proof of ours."""
+    if type(letter) is not Assert or "!" not in letter.group.name:
+        return letter
+    ours = [(me, proof) for (me, group), proof in gate.permits.items() if group == letter.group]
+    if not ours:
+        return letter
+    me, proof = ours[-1]
+    return ProvenAssert(*astuple(letter), endpoint=me, proof=proof)
 
 
 def with_proofs(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:

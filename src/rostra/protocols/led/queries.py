@@ -20,8 +20,9 @@ from enum import Enum
 from msgspec import Struct
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, SetTimer, TimerKey
+from rostra.core.room import SharedRoom
 from rostra.names import Domain, Group
-from rostra.protocols.led.config import STEPS_MAX, LedConfig
+from rostra.protocols.led.config import QUERIES_MAX, STEPS_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import Entries, LeaderAsked, LeaderTold, ListAsked, ListTold
 
@@ -55,15 +56,21 @@ class ListQuery(Struct, eq=False):
     tries: int = 0
     home: Domain | None = None  # of a transient set: the agent that leads it for ever
     expected: bool = False  # there are members: a set without a leader will have one
+    asker: str = ""  # the user, or the cluster, for whom we ask
 
 
 class ListQueries:
     def __init__(self, config: LedConfig) -> None:
         self.open: dict[int, ListQuery] = {}
         self._config = config
+        self._room = SharedRoom(QUERIES_MAX)
         self._number = 0
 
-    def ask(self, query: ListQuery, out: list[Effect]) -> int:
+    def ask(self, query: ListQuery, out: list[Effect]) -> int | None:
+        if not self._room.has_room(query.asker):
+            query.hear(ListResult(QueryEnding.UNAVAILABLE))
+            return None
+        self._room.take(query.asker)
         self._number += 1
         number = self._number
         self.open[number] = query
@@ -76,7 +83,8 @@ class ListQueries:
         return number
 
     def give_up(self, number: int, out: list[Effect]) -> None:
-        if self.open.pop(number, None) is not None:
+        if (query := self.open.pop(number, None)) is not None:
+            self._room.give(query.asker)
             out.append(CancelTimer(_timer(number)))
 
     def leader_told(self, told: LeaderTold, out: list[Effect]) -> None:
@@ -140,6 +148,7 @@ class ListQueries:
 
     def _end(self, number: int, query: ListQuery, result: ListResult, out: list[Effect]) -> None:
         del self.open[number]
+        self._room.give(query.asker)
         out.append(CancelTimer(_timer(number)))
         query.hear(result)
 

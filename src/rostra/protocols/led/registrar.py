@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
+from rostra.core.room import SharedRoom
 from rostra.names import Domain, Group, parent
 from rostra.protocols.led.config import NAMES_MAX, NAMES_OF_AGENT_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
@@ -78,7 +79,7 @@ class Registrar:
         self._criterion = criterion
         self._probes = 0
         self._names: Counter[Domain] = Counter()  # how many each leads
-        self._names_in: Counter[Domain] = Counter()  # and those of each cluster
+        self._names_in = SharedRoom(NAMES_MAX)  # and the agents of each cluster
         self._refused: dict[Domain, Instant] = {}  # clusters, and since when observers know of it
         self._waits = False  # for LEASES
 
@@ -145,8 +146,8 @@ class Registrar:
             cluster = parent(sender)
             if self._names[sender] >= NAMES_OF_AGENT_MAX:
                 self._refuse(now, sender, group, f"{sender} leads {NAMES_OF_AGENT_MAX} sets", out)
-            elif self._names_in[cluster] >= NAMES_MAX - len(self.entries):
-                why = f"the agents of {cluster} lead {self._names_in[cluster]} sets, as many as are free"
+            elif not self._names_in.has_room(cluster):
+                why = f"the agents of {cluster} lead {self._names_in.held[cluster]} sets, as many as are free"
                 self._refuse(now, sender, group, why, out)
             else:
                 self._lead(now, group, asserter, out)
@@ -196,7 +197,7 @@ class Registrar:
         if known is None or known.leader.agent != asserter.agent:
             self._forget_name(group)
             self._names[asserter.agent] += 1
-            self._names_in[parent(asserter.agent)] += 1
+            self._names_in.take(parent(asserter.agent))
             out.append(Noted("leader registered", f"{group} {asserter.agent}"))
         self.entries[group] = LeaderEntry(asserter, now + self.config.lease_s)
         out.append(_named(group, asserter, asserter.agent))
@@ -224,10 +225,10 @@ class Registrar:
         known = self.entries.get(group)
         if known is not None:
             agent = known.leader.agent
-            for counts, who in ((self._names, agent), (self._names_in, parent(agent))):
-                counts[who] -= 1
-                if not counts[who]:
-                    del counts[who]
+            self._names_in.give(parent(agent))
+            self._names[agent] -= 1
+            if not self._names[agent]:
+                del self._names[agent]
 
     def _watch_leases(self, out: list[Effect]) -> None:
         wanted = bool(self.entries)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rostra.core.effects import Answer
+from rostra.core.effects import Answer, Asked
 from rostra.errors import BadInput, NoSuchGroup, Unreachable
 from rostra.groups.kinds import LED
 from rostra.groups.members import Members
-from rostra.names import Domain, Group, host_of
+from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.led.config import QUERIES_MAX
 from rostra.protocols.led.core import spread
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.stays import is_led, led_member, listed, names_led
 from rostra.protocols.led.transient import owner_of
-from rostra.protocols.relaxed.requests import Absolute, Denied, Resolve, Resolved, denied
+from rostra.protocols.relaxed.requests import Absolute, Denied, Resolved, denied
 
 if TYPE_CHECKING:
     from rostra.protocols.led.agent import LedAgent
@@ -32,19 +32,17 @@ class LedResolves:
     """Of one agent's service, which calls this."""
 
     def __init__(self, agent: "LedAgent") -> None:
-        self.names: dict[int, str] = {}  # that were asked for without a scope, by token
+        self.asked: dict[
+            int, tuple[Endpoint, str | None]
+        ] = {}  # by token: the asker; the name, without scope
         self._agent = agent
         self._asked = 0
 
-    def resolve_set(self, token: int, group: Group) -> None:
+    def resolve_set(self, me: Endpoint, token: int, group: Group) -> None:
         owner = owner_of(group)
         if owner is None:
             raise BadInput(f"{group} is not a transient set", fix="resolve it")
-        self._ask_list(group, (), self._answer_list(token, group), host_of(owner))
-
-    def resolve(self, token: int, found: Absolute) -> None:
-        """The directory has signposts: go on to the leader's list."""
-        self._ask_list(found.group, found.members, self._answer_list(token, found.group, found.isolated))
+        self._ask_list(me, group, (), self._answer_list(token, group), host_of(owner))
 
     def _answer_list(
         self, token: int, group: Group, isolated: bool = False
@@ -57,14 +55,14 @@ class LedResolves:
 
         return hear
 
-    def remember(self, token: int, resolve: Resolve) -> None:
-        """The answer does not say which name was asked for."""
-        if resolve.scope is None:
-            self.names[token] = resolve.name
-            if len(self.names) > QUERIES_MAX:
-                del self.names[next(iter(self.names))]
+    def remember(self, asked: Asked) -> None:
+        """The answer does not say who asked, and for which name."""
+        resolve = asked.request
+        self.asked[asked.token] = asked.endpoint, resolve.name if resolve.scope is None else None
+        if len(self.asked) > QUERIES_MAX:
+            del self.asked[next(iter(self.asked))]
 
-    def _parts(self, token: int, name: str, found: Resolved) -> None:
+    def _parts(self, me: Endpoint, token: int, name: str, found: Resolved) -> None:
         """The same for several groups of one name: answered when the last list is here."""
         parts = dict(found.parts)
         asked = [scope for scope, members in found.parts if names_led(members)]
@@ -86,10 +84,11 @@ class LedResolves:
             return hear
 
         for scope in asked:
-            self._ask_list(Group(name, scope), parts[scope], heard(scope))
+            self._ask_list(me, Group(name, scope), parts[scope], heard(scope))
 
     def _ask_list(
         self,
+        me: Endpoint,
         group: Group,
         found: Members,
         hear: Callable[[Members | Denied], None],
@@ -104,18 +103,27 @@ class LedResolves:
                 entries = listed(result.entries or (), led_member(found).kind if found else LED)
                 hear(self._agent.proven(group, entries))
 
+        asker = self._agent.directory.user_of(me)
         if home is not None:
-            self._agent.ask(ListQuery(group, took, home=home))
+            self._agent.ask(ListQuery(group, took, home=home, asker=asker))
             return
         hosts = sorted({host_of(member.endpoint) for member in found if is_led(member)})
         self._asked += 1
         first = hosts[int(spread(self._agent.me, self._asked) * len(hosts))]
-        self._agent.ask(ListQuery(group, took, first=first, expected=True))
+        self._agent.ask(ListQuery(group, took, first=first, expected=True, asker=asker))
 
     def answered(self, answer: Answer) -> None:
-        """To a question without a scope."""
-        result, name = answer.result, self.names.pop(answer.token)
-        if isinstance(result, Resolved) and any(names_led(members) for _, members in result.parts):
-            self._parts(answer.token, name, result)
+        """If the directory has signposts, go on to the leader's list."""
+        token, result = answer.token, answer.result
+        me, name = self.asked.pop(token, (Endpoint(""), None))
+        if type(result) is Absolute and token >= 0 and names_led(result.members):
+            hear = self._answer_list(token, result.group, result.isolated)
+            self._ask_list(me, result.group, result.members, hear)
+        elif (
+            isinstance(result, Resolved)
+            and name is not None
+            and any(names_led(members) for _, members in result.parts)
+        ):
+            self._parts(me, token, name, result)
         else:
             self._agent.out.append(answer)

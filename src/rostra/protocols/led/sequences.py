@@ -11,10 +11,10 @@ endpoint that leaves the set is a destination until it closes (S-086). When the 
 is broken, and the sequence ends with those that had its last message (S-087).
 
 A **vehicle** carries frames from one source to a set of hosts, best effort: frames may be lost, repeated and
-overtaken, and receivers see their numbers (S-082). This one is made of frames that servers split where the
-ways to the hosts part, so that each link has one of them, and of circuits, which say when a host is out of
-reach. Which vehicle serves a sequence is a policy (S-083): one for
-each sequence, one for each set, or one for all; receivers drop what is not for them.
+overtaken, and receivers see their numbers (S-082). This one is made of frames that servers split
+(`channel/relay.py`), and of circuits, which say when a host is out of reach. Which vehicle serves a sequence
+is a policy (S-083): one for each sequence, one for each set, or one for all; receivers drop what is not for
+them.
 
 A **closed** member is told only what sources on the leader's list say (S-089): its agent asks for the list
 when a sequence begins.
@@ -32,16 +32,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
+from rostra.core.room import SharedRoom
 from rostra.errors import NoSuchGroup, NotMember, TooLarge, Unreachable, VehicleBroken
-from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.names import Domain, Endpoint, Group, host_of, parent
+from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.led.config import (
     CHECKED_BYTES_MAX,
     CHECKED_LETTERS_MAX,
     CHECKED_MAX,
     CHECKED_OF_HOST_MAX,
     SEQUENCE_BYTES_MAX,
-    SEQUENCES_OF_ENDPOINT_MAX,
-    SPREAD_MAX,
+    SEQUENCES_MAX,
 )
 from rostra.protocols.led.messages import (
     SequenceData,
@@ -101,6 +102,7 @@ class OpenedSequence(Struct, frozen=True):
     group: Group
     vehicle: int
     destinations: tuple[Endpoint, ...]  # that are served: they become fewer, and never more
+    user: str = ""  # the source's
     sent: int = 0  # the number of the last message
     taken: tuple[tuple[Domain, int], ...] = ()  # hosts, and the last message that each has
 
@@ -120,16 +122,14 @@ class Sequences:
         self.policy = policy
         self._agent = agent
         self._numbers = 0
-        self._asking: dict[int, Endpoint] = {}  # sequences whose list is on its way
+        self._asking: dict[int, tuple[Endpoint, str]] = {}  # sequences whose list is on its way: for whom
         self._doubted: dict[Domain, bool] = {}  # hosts without a circuit: was one asked for?
-        self._open_of: Counter[Endpoint] = (
-            Counter()
-        )  # sequences of each source, with those that are asked for
+        self._open_of = SharedRoom(SEQUENCES_MAX)  # users, with those that are asked for
         self._users: Counter[int] = Counter()  # sequences of each vehicle
         self._allowed: dict[Speech, bool] = {}  # sources that closed members were told
         self._held: dict[Speech, list[tuple[Domain, SequenceData]]] = {}
         self._held_of: Counter[Domain] = Counter()  # sources of each host
-        self._held_bytes = 0
+        self._held_bytes = SharedRoom(CHECKED_BYTES_MAX)  # clusters
 
     # From programs
 
@@ -155,40 +155,50 @@ class Sequences:
                 self._agent.out.append(Answer(token, Done()))
 
     def _open(self, me: Endpoint, token: int, group: Group) -> None:
-        if self._open_of[me] >= SEQUENCES_OF_ENDPOINT_MAX:
-            raise TooLarge(f"{me} has {SEQUENCES_OF_ENDPOINT_MAX} sequences open", fix="close some")
+        user = self._agent.directory.user_of(me)
+        if not self._open_of.has_room(user):
+            held = self._open_of.held[user]
+            raise TooLarge(f"{user or me} has {held} sequences open, as many as are free", fix="close some")
         self._numbers += 1
         number = self._numbers
-        self._asking[number] = me
-        self._open_of[me] += 1
+        self._asking[number] = me, user
+        self._open_of.take(user)
 
         def hear(result: ListResult) -> None:
             if self._asking.pop(number, None) is None:
                 return  # its program is gone
-            if result.ending in (QueryEnding.UNAVAILABLE, QueryEnding.NONE):
-                _less(self._open_of, me)
-            if result.ending is QueryEnding.UNAVAILABLE:
-                gone = Unreachable(f"the leader of {group} did not answer", fix="ask again")
-                self._agent.out.append(Answer(token, denied(gone)))
-            elif result.ending is QueryEnding.NONE:
-                none = NoSuchGroup(f"there is no set {group}", fix="has it members?")
-                self._agent.out.append(Answer(token, denied(none)))
+            try:
+                destinations = self._begin(number, me, user, group, result)
+            except (NoSuchGroup, TooLarge, Unreachable) as refusal:
+                self._open_of.give(user)
+                self._agent.out.append(Answer(token, denied(refusal)))
             else:
-                members = listed(result.entries or (), None)
-                self._begin(number, me, token, group, [member.endpoint for member in members])
+                self._agent.out.append(Answer(token, SequenceOpened(number, destinations)))
+                self._agent.out.append(Noted("sequence opened", str(group)))
 
         owner = owner_of(group)
-        self._agent.ask(ListQuery(group, hear, home=None if owner is None else host_of(owner)))
+        home = None if owner is None else host_of(owner)
+        self._agent.ask(ListQuery(group, hear, home=home, asker=user))
 
-    def _begin(self, number: int, me: Endpoint, token: int, group: Group, members: list[Endpoint]) -> None:
-        destinations = tuple([each for each in members if each != me])
-        vehicle = self._vehicle(group, frozenset(map(host_of, destinations)))
-        self.opened[number] = OpenedSequence(number, me, group, vehicle.number, destinations)
+    def _begin(
+        self, number: int, me: Endpoint, user: str, group: Group, result: ListResult
+    ) -> tuple[Endpoint, ...]:
+        if result.ending is QueryEnding.UNAVAILABLE:
+            raise Unreachable(f"the leader of {group} did not answer", fix="ask again")
+        if result.ending is QueryEnding.NONE:
+            raise NoSuchGroup(f"there is no set {group}", fix="has it members?")
+        listed_now = listed(result.entries or (), None)
+        destinations = tuple([each.endpoint for each in listed_now if each.endpoint != me])
+        hosts = frozenset(map(host_of, destinations))
+        self._agent.wanted.check(user, hosts)
+        vehicle = self._vehicle(group, hosts)
+        self.opened[number] = OpenedSequence(number, me, group, vehicle.number, destinations, user)
         self._users[vehicle.number] += 1
+        for host in sorted(hosts):
+            self._agent.wanted.use(user, host)
         for host in sorted(vehicle.hosts - {self._agent.host} - self._agent.circuits.up):
             self._reach(host)
-        self._agent.out.append(Answer(token, SequenceOpened(number, destinations)))
-        self._agent.out.append(Noted("sequence opened", str(group)))
+        return destinations
 
     def _vehicle(self, group: Group, hosts: frozenset[Domain]) -> Vehicle:
         """A new one, or by the policy one that serves others too, and then leads to these hosts as well."""
@@ -234,7 +244,8 @@ class Sequences:
         for host in sorted({host_of(each) for each in known.destinations}):
             to = tuple([local_name(each) for each in known.destinations if host_of(each) == host])
             self._agent.post(host, SequenceDone(known.group, known.number, local_name(known.source), to))
-        _less(self._open_of, known.source)
+        self._open_of.give(known.user)
+        self._release(known, frozenset())
         _less(self._users, known.vehicle)
         if known.vehicle not in self._users:
             del self.vehicles[known.vehicle]
@@ -243,9 +254,8 @@ class Sequences:
     def gone(self, me: Endpoint) -> None:
         for known in [each for each in self.opened.values() if each.source == me]:
             self._close(known)
-        for number in [number for number, asker in self._asking.items() if asker == me]:
-            del self._asking[number]
-            _less(self._open_of, me)
+        for number in [number for number, (asker, _) in self._asking.items() if asker == me]:
+            self._open_of.give(self._asking.pop(number)[1])
 
     # At a receiver
 
@@ -289,12 +299,13 @@ class Sequences:
         if first and (len(self._held) >= CHECKED_MAX or self._held_of[sender] >= CHECKED_OF_HOST_MAX):
             self._agent.out.append(Ignored("SequenceData", "too many sources are asked for"))
             return
-        is_full = self._held_bytes + _size(letter) > CHECKED_BYTES_MAX
+        cluster = parent(sender)
+        is_full = not self._held_bytes.has_room(cluster, _size(letter))
         if is_full or len(self._held.get(key, ())) >= CHECKED_LETTERS_MAX:
             self._agent.out.append(Ignored("SequenceData", "too much waits for the leader's list"))
             return
         self._held.setdefault(key, []).append((sender, letter))
-        self._held_bytes += _size(letter)
+        self._held_bytes.take(cluster, _size(letter))
         if not first:
             return
         self._held_of[sender] += 1
@@ -306,12 +317,12 @@ class Sequences:
                 del self._allowed[next(iter(self._allowed))]
             self._allowed[key] = source in {member.endpoint for member in members}
             waited = self._held.pop(key)
-            self._held_bytes -= sum(_size(each) for _, each in waited)
+            self._held_bytes.give(cluster, sum(_size(each) for _, each in waited))
             _less(self._held_of, sender)
             for held in waited:
                 self.data(*held)
 
-        self._agent.ask(ListQuery(group, hear, expected=True))
+        self._agent.ask(ListQuery(group, hear, expected=True, asker=cluster))
 
     def done(self, sender: Domain, letter: SequenceDone) -> None:
         source, host = Endpoint(f"{sender}/{letter.source}"), self._agent.host
@@ -348,13 +359,13 @@ class Sequences:
 
     def circuit_down(self, peer: Domain) -> None:
         """Its agent may have ended the circuit because it has no use for it: ask for another one first."""
-        if peer in self.needed():
+        if self._serves(peer):
             self._doubted[peer] = False
             self._agent.out.append(SetTimer((*VEHICLE, peer), self._agent.config.assert_s))
 
     def fired(self, peer: Domain) -> None:
         asked = self._doubted.pop(peer, None)
-        if asked is False and peer in self.needed():
+        if asked is False and self._serves(peer):
             self._reach(peer)
         elif asked:
             for known in list(self.opened.values()):
@@ -364,14 +375,13 @@ class Sequences:
                 if peer in vehicle.hosts:  # nobody there is a destination any more: no circuit is needed
                     self.vehicles[vehicle.number] = replace(vehicle, hosts=vehicle.hosts - {peer})
 
+    def _serves(self, peer: Domain) -> bool:
+        return any(peer in vehicle.hosts for vehicle in self.vehicles.values())
+
     def _reach(self, peer: Domain) -> None:
         self._doubted[peer] = True
         self._agent.out.append(SetTimer((*VEHICLE, peer), self._agent.config.attach_s))
         self._agent.want_circuit(peer)
-
-    def needed(self) -> set[Domain]:
-        hosts = {host for vehicle in self.vehicles.values() for host in vehicle.hosts}
-        return hosts - {self._agent.host}
 
     def _lose(self, number: int, lost: set[Endpoint], why: str) -> None:
         known = self.opened[number]
@@ -381,9 +391,15 @@ class Sequences:
         left = tuple([each for each in known.destinations if each not in lost])
         served = known.served
         self.opened[number] = replace(known, destinations=left)
+        self._release(known, frozenset(map(host_of, left)))
         self._agent.out.append(Tell((known.source,), SequenceShrunk(number, went, why)))
         if not left:
             self._agent.out.append(Tell((known.source,), SequenceEnded(number, served)))
+
+    def _release(self, known: OpenedSequence, hosts: frozenset[Domain]) -> None:
+        """It has destinations on these hosts only."""
+        for host in sorted({*map(host_of, known.destinations)} - hosts):
+            self._agent.wanted.use(known.user, host, -1)
 
 
 def _there(host: Domain, names: Iterable[str]) -> set[Endpoint]:

@@ -14,8 +14,6 @@ that it came from (C-125). Behind a host is the host alone: it cannot invent oth
 
 from typing import Final
 
-from msgspec.structs import replace
-
 from rostra.core.effects import (
     Effect,
     Event,
@@ -42,17 +40,16 @@ from rostra.protocols.led.messages import (
     RegistrarsAsked,
     RegistrarsTold,
     SetReleased,
-    SpreadLetter,
     decode_letter,
     encode_letter,
 )
-from rostra.protocols.led.proven import refuse_closed
+from rostra.protocols.led.proven import is_refused
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.rules import scope_rule
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
-from rostra.protocols.relaxed.routing import OUTSIDE, split_by_hop
+from rostra.protocols.relaxed.routing import OUTSIDE
 
 LED_SERVER: Final = ServiceName["LedServer"]("led server")
 
@@ -62,7 +59,7 @@ ANY_NAME: Final = "any"
 
 class LedServer(Service):
     name = LED_SERVER
-    takes = (CarriedLetter, SpreadLetter, RegistrarsTold, RegistrarsAsked, LinkUp, LinkDown, LinkMoved)
+    takes = (CarriedLetter, RegistrarsTold, RegistrarsAsked, LinkUp, LinkDown, LinkMoved)
 
     def __init__(self, domain: Domain, config: LedConfig | None = None) -> None:
         self.domain = domain
@@ -89,8 +86,6 @@ class LedServer(Service):
                     out.append(Ignored(type(message).__name__, "sender is not connected"))
                 elif isinstance(message, CarriedLetter):
                     self._carry(now, sender, relation, message, out)
-                elif isinstance(message, SpreadLetter):
-                    self._spread(sender, relation, message, out)
                 elif isinstance(message, RegistrarsAsked):
                     self._asked(sender, relation, out)
                 elif relation is not Relation.PARENT:
@@ -135,20 +130,6 @@ class LedServer(Service):
         else:
             out.append(Send(hop, letter))
 
-    def _spread(self, sender: Domain, relation: Relation, letter: SpreadLetter, out: list[Effect]) -> None:
-        if not self._neighbours.speaks_for(sender, letter.source):
-            out.append(Ignored("SpreadLetter", OUTSIDE))
-            return
-        ways = split_by_hop(self._neighbours, sender, relation, letter.to, lambda place: place[0])
-        for hop, places in sorted(ways.items(), key=lambda way: way[0] or ""):
-            if hop is None:
-                out.append(Ignored("SpreadLetter", "off the unique path"))
-            elif hop not in self._lives:
-                out.append(Ignored("SpreadLetter", "next hop is down"))
-            else:
-                whole = len(places) == len(letter.to)
-                out.append(Send(hop, letter if whole else replace(letter, to=tuple(places))))
-
     def _opened(self, now: Instant, source: Domain, letter: AnyLetter | None, out: list[Effect]) -> None:
         match letter:
             case Assert() | SetReleased() | LeaderProbed() | LeaderAsked():
@@ -156,8 +137,15 @@ class LedServer(Service):
                 believed = self.registrars.get(scope)
                 if not inside(scope, source) or not inside(scope, self.domain):
                     out.append(Ignored(type(letter).__name__, "out of scope"))
-                elif self.stack[SERVER].gate.is_closed_to(letter.group, source):
-                    refuse_closed(letter, lambda answer: self._post(source, answer, out), out)
+                elif is_refused(
+                    now,
+                    self.stack[SERVER].gate,
+                    source,
+                    letter,
+                    lambda to, answer: self._post(to, answer, out),
+                    out,
+                ):
+                    pass
                 elif believed != self._me:
                     path = None if believed is None else believed.path
                     self._post(source, NotRegistrar(letter.group, letter.number, path), out)

@@ -14,13 +14,12 @@ The owner's agent keeps a **roster** of those that were added. The set is those 
 confirmed it and are in reach (S-078): after a partition they are in it again, unless the set was made with
 ``readmit=False``. A member that left is not added again by that, only by the owner. One whose host does not
 answer for `circuit_idle_s` is given up, and the owner is told: names of hosts that do not exist cost circuits
-for so long, and only some of them.
+for so long, and only some of them (`wanted.py`).
 
 Where we differ from the paper, and why: a list of members is sent to those who ask for it by the letters of
 other led sets, so that resolving and following work in one way.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 from itertools import chain
@@ -30,16 +29,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
+from rostra.core.room import SharedRoom
 from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, TooLarge
-from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside, scope_to_use
+from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside, parent, scope_to_use
 from rostra.protocols.led.config import (
-    HOSTS_OF_ENDPOINT_MAX,
     LOST_SETS_MAX,
     ROSTER_MAX,
     SETS_FROM_HOST_MAX,
-    SETS_OF_ENDPOINT_MAX,
+    SETS_MAX,
     SETS_WITH_ENDPOINT_MAX,
-    UNANSWERED_MAX,
 )
 from rostra.protocols.led.messages import (
     AddAnswered,
@@ -91,6 +89,7 @@ class OwnedSet(Struct, frozen=True):
     group: Group
     owner: Endpoint
     readmit: bool = True
+    user: str = ""  # the owner's
     roster: Roster = {}  # never changed in place, and no host is without members
 
     leads = True
@@ -154,10 +153,8 @@ class TransientSets:
         self._left: dict[Group, set[Endpoint]] = {}  # and those that they left by themselves
         self._lost: dict[Group, set[Endpoint]] = {}  # that they are out of while the owner is out of reach
         self._from: dict[Domain, set[Group]] = {}  # the same sets, by the owner's host
-        self._sets_with: Counter[Endpoint] = Counter()  # and by member
-        self._hosts_of: dict[
-            Endpoint, Counter[Domain]
-        ] = {}  # owners, and how many of their sets have members there
+        self._sets_with: dict[Endpoint, SharedRoom] = {}  # and by member: how many of each owner's cluster
+        self._sets_of = SharedRoom(SETS_MAX)  # users
         self._unanswered: dict[Domain, set[Group]] = {}  # hosts that were asked, and for which sets
         self._agent = agent
         self._made = 0
@@ -182,11 +179,15 @@ class TransientSets:
             raise NotInScope(
                 f"{agent.host} is not in {create.scope}", fix=scope_to_use(create.scope, agent.host)
             )
-        if sum(each.owner == me for each in self.owned.values()) >= SETS_OF_ENDPOINT_MAX:
-            raise TooLarge(f"{me} owns {SETS_OF_ENDPOINT_MAX} sets", fix="destroy some")
+        user = agent.directory.user_of(me)
+        if not self._sets_of.has_room(user):
+            raise TooLarge(
+                f"{user or me} owns {self._sets_of.held[user]} sets, as many as are free", fix="destroy some"
+            )
+        self._sets_of.take(user)
         self._made += 1
         group = Group(f"{me}~{agent.me.life}-{incarnation_of(me)}-{create.at_ms}-{self._made}", create.scope)
-        self.owned[group] = OwnedSet(group, me, create.readmit)
+        self.owned[group] = OwnedSet(group, me, create.readmit, user)
         agent.lists_changed(group)
         agent.out.append(Answer(token, SetCreated(group)))
         agent.out.append(Noted("set created", str(group)))
@@ -211,7 +212,7 @@ class TransientSets:
             raise NotInScope(f"{added[outside[0]][0]} is not in {known.group.scope}", fix="leave it out")
         if present + sum(map(len, added.values())) > ROSTER_MAX:
             raise TooLarge(f"{known.group} has {present} members", fix=f"at most {ROSTER_MAX}")
-        self._check_hosts(known, added)
+        self._agent.wanted.check(known.user, added)
         known = known.placed(chain(*deleted.values()), None)
         self._set(known.placed(chain(*added.values()), RosterState.ASKED))
         for host, members in deleted.items():
@@ -219,29 +220,9 @@ class TransientSets:
         for host, members in added.items():
             self._ask(known.group, host, members, again=False)
 
-    def _check_hosts(self, known: OwnedSet, added: Iterable[Domain]) -> None:
-        """Each host takes a circuit, whether it exists or not."""
-        hosts = self._hosts_of.get(known.owner, Counter())
-        if len(hosts.keys() | added) > HOSTS_OF_ENDPOINT_MAX:
-            raise TooLarge(
-                f"the sets of {known.owner} have members on {len(hosts)} hosts",
-                fix=f"at most {HOSTS_OF_ENDPOINT_MAX}: delete some, or join a led group instead",
-            )
-        new = set(added) - self._agent.circuits.up - {self._agent.host}
-        free = UNANSWERED_MAX - len(self._unanswered.keys() | new)
-        mine = {host for host, sets in self._unanswered.items() if self._is_of(known.owner, sets)}
-        if new and len(mine | new) > free:
-            raise TooLarge(
-                f"{len(mine)} hosts that {known.owner} added members of have not answered, and one owner may"
-                f" have no more than are free: {max(free + len(new - mine), 0)}",
-                fix="add fewer, or wait until they answered or were given up",
-            )
-
-    def _is_of(self, owner: Endpoint, sets: Iterable[Group]) -> bool:
-        return any(self.owned[group].owner == owner for group in sets)
-
     def _destroy(self, known: OwnedSet) -> None:
         del self.owned[known.group]
+        self._sets_of.give(known.user)
         self._count(known, replace(known, roster={}))
         for host in sorted(known.roster):
             self._agent.send_tree(host, TransientGone(known.group))
@@ -285,7 +266,7 @@ class TransientSets:
             self._added(peer, message)
         elif isinstance(message, DeletedFromSet):
             host = self._agent.host
-            names = [Endpoint(f"{host}/{name}") for name in message.members]
+            names = [Endpoint(f"{host}/{name}") for name in sorted({*message.members})]
             _discard(self._lost, group, names)
             self._lose(group, [each for each in names if each in self.held.get(group, ())], "deleted")
         else:
@@ -297,12 +278,11 @@ class TransientSets:
         group, host = message.group, self._agent.host
         here, held = self._agent.directory.endpoints, self.held.get(group, ())
         is_full = not held and len(self._from.get(peer, ())) >= SETS_FROM_HOST_MAX
-        named = [Endpoint(f"{host}/{name}") for name in message.members]
+        named = [Endpoint(f"{host}/{name}") for name in sorted({*message.members})]
         left = [each for each in named if message.again and each in self._left.get(group, ())]
+        cluster = parent(peer)
         room = [
-            each
-            for each in named
-            if each in held or (not is_full and self._sets_with[each] < SETS_WITH_ENDPOINT_MAX)
+            each for each in named if each in held or (not is_full and self._room(each).has_room(cluster))
         ]
         taken = [each for each in room if each in here and each not in left]
         unknown = [each for each in named if each not in taken and each not in left]
@@ -311,7 +291,8 @@ class TransientSets:
             self._agent.out.append(Ignored("AddedToSet", "too many sets"))
         if taken:
             self._from.setdefault(peer, set()).add(group)
-            self._sets_with.update(news)
+            for each in news:
+                self._sets_with.setdefault(each, self._room(each)).take(cluster)
             self.held.setdefault(group, set()).update(taken)
             _discard(self._lost, group, taken)
             _discard(self._left, group, taken)
@@ -372,9 +353,8 @@ class TransientSets:
             _remember(self._lost, group, members)
 
     def needed(self) -> set[Domain]:
-        """Agents that these sets are connected to, or want to be."""
-        wanted = {host for hosts in self._hosts_of.values() for host in hosts}
-        return (wanted | self._from.keys()) - {self._agent.host}
+        """Agents of owners of sets that endpoints of this host are in."""
+        return self._from.keys() - {self._agent.host}
 
     def _ask(self, group: Group, host: Domain, members: list[Endpoint], *, again: bool) -> None:
         if not again and host != self._agent.host:
@@ -389,20 +369,15 @@ class TransientSets:
     # Inside
 
     def _count(self, before: OwnedSet, after: OwnedSet) -> None:
-        """The owner's hosts, and those of which no answer for this set is on its way any more."""
-        hosts = self._hosts_of.setdefault(after.owner, Counter())
+        """The user's hosts, and those of which no answer for this set is on its way any more."""
         for host in after.changed_since(before):
-            hosts[host] += (host in after.roster) - (host in before.roster)
-            if not hosts[host]:
-                del hosts[host]
+            self._agent.wanted.use(after.user, host, (host in after.roster) - (host in before.roster))
             waiting = self._unanswered.get(host, set())
             if after.group in waiting and not after.at(host, RosterState.ASKED):
                 waiting.discard(after.group)
                 if not waiting:
                     del self._unanswered[host]
                     self._agent.out.append(CancelTimer((*UNANSWERED, host)))
-        if not hosts:
-            del self._hosts_of[after.owner]
 
     def _set(self, known: OwnedSet) -> None:
         before = self.owned[known.group]
@@ -419,17 +394,21 @@ class TransientSets:
             self._agent.out.append(Tell(tuple(members), SetLost(group, why)))
 
     def _drop(self, group: Group, members: list[Endpoint]) -> None:
-        self._sets_with.subtract(members)
+        owner = owner_of(group)
+        assert owner is not None, "held sets are transient"
         for each in members:
-            if self._sets_with[each] <= 0:
+            self._sets_with[each].give(parent(host_of(owner)))
+            if not self._sets_with[each].taken:
                 del self._sets_with[each]
         _discard(self.held, group, members)
-        owner = owner_of(group)
-        if group not in self.held and owner is not None:
+        if group not in self.held:
             sets = self._from[host_of(owner)]
             sets.discard(group)
             if not sets:
                 del self._from[host_of(owner)]
+
+    def _room(self, member: Endpoint) -> SharedRoom:
+        return self._sets_with.get(member) or SharedRoom(SETS_WITH_ENDPOINT_MAX)
 
 
 def _by_host(endpoints: Iterable[Endpoint]) -> dict[Domain, list[Endpoint]]:

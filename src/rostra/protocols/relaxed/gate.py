@@ -46,6 +46,7 @@ DELEGATES: Final = ".-delegate/adhoc#"
 """In the endpoints of delegates alone (`fifo/messages.py`): no name of a host begins with a hyphen."""
 
 CLOSED: Final = "the group is closed"
+ENDED: Final = "the proof has ended"
 
 NAMED_MAX: Final = 32
 NAMED_S: Final = 60.0

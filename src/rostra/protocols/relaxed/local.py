@@ -222,6 +222,10 @@ class LocalServer(Service):
                 out.append(Ignored(type(event).__name__, why="not for an agent"))
         return out
 
+    def user_of(self, me: Endpoint) -> str:
+        presence = self.endpoints.get(me)
+        return "" if presence is None else presence.user
+
     def interest(self, group: Group) -> Interest:
         """What this host needs to hear about a group (C-093)."""
         table = self.groups.get(group)
@@ -240,8 +244,8 @@ class LocalServer(Service):
     def _asked(self, now: Instant, me: Endpoint, token: int, request: Any, out: list[Effect]) -> None:
         try:
             match request:
-                case Open(name):
-                    self._open(name, token, out)
+                case Open(name, user):
+                    self._open(name, user, token, out)
                 case Register(group):
                     self._register(group, token, out)
                 case Unregister(group):
@@ -282,7 +286,7 @@ class LocalServer(Service):
         except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
             out.append(Answer(token, denied(refusal)))
 
-    def _open(self, name: str, token: int, out: list[Effect]) -> None:
+    def _open(self, name: str, user: str, token: int, out: list[Effect]) -> None:
         parse_endpoint_name(name)
         if name in self.names:
             raise NameInUse(
@@ -297,7 +301,7 @@ class LocalServer(Service):
         me = endpoint(self.host, name, self.next_number)
         self.next_number += 1
         self.names[name] = me
-        self.endpoints[me] = Presence()
+        self.endpoints[me] = Presence(user=user)
         out.append(Answer(token, Opened(me)))
 
     def _close(self, me: Endpoint, token: int, out: list[Effect]) -> None:

@@ -169,3 +169,4 @@ class Presence(Struct, eq=False):
     groups: set[Group] = field(default_factory=set)
     watched: set[Group] = field(default_factory=set)
     questions: set[int] = field(default_factory=set)  # tokens
+    user: str = ""  # as the front says

@@ -35,6 +35,7 @@ class Open(Request, frozen=True, tag=1):
     """Open an endpoint on the agent's host. Asked with no endpoint; answered with `Opened`."""
 
     name: Annotated[str, parse_endpoint_name]
+    user: str = ""  # who the program runs as, for bounds: from the front, never from programs
 
 
 class Close(Request, frozen=True, tag=2):

@@ -17,8 +17,9 @@ and pings wait for longer behind a crowd."""
 GO_ON_S: Final = 0.001
 """After this the next step goes on with them."""
 
-FOREIGN_OF_HOST_MAX: Final = 64
-"""Questions of one host about scopes that it is not in, which are not answered yet."""
+FOREIGN_OF_HOST_MAX: Final = 128
+"""Questions of one host about scopes that it is not in, which are not answered yet; of one user, as many as
+are free."""
 
 
 FOREIGN_MAX: Final = 4_096

@@ -31,6 +31,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import DeadlineExceeded, NotAvailable, NotInScope, RostraError, TooLarge, Unreachable
 from rostra.names import OPEN, Domain, Group, inside, parent
@@ -55,9 +56,9 @@ class ForeignAgent(Service):
     def __init__(self, host: Domain, config: ScopesConfig) -> None:
         self.host = host
         self.config = config
-        self.asked: dict[int, tuple[int, Group]] = {}  # by our number: the program's question
+        self.asked: dict[int, tuple[int, Group, str]] = {}  # by our number: the program's question, its user
         self._server = parent(host)
-        self._outside: dict[int, Group] = {}  # questions that relaxed membership is going to refuse
+        self._outside: dict[int, tuple[Group, str]] = {}  # that relaxed membership is going to refuse
         self._number = 0
 
     @property
@@ -66,16 +67,16 @@ class ForeignAgent(Service):
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         match event:
-            case Asked(_, token, Resolve(name, scope)):
+            case Asked(me, token, Resolve(name, scope)):
                 if self.config.foreign and scope not in (None, OPEN) and not inside(scope, self.host):
-                    self._outside[token] = Group(name, scope)
+                    self._outside[token] = Group(name, scope), self._directory.user_of(me)
                 return []
             case Received(sender, ForeignTold() as told):
                 if sender != self._server or told.asker != self.host:
                     return [Ignored("ForeignTold", "not here")]
                 return self._told(now, told)
             case TimerFired(("scopes", "foreign", int(number))) if number in self.asked:
-                token, group = self.asked.pop(number)
+                token, group, _ = self.asked.pop(number)
                 late = DeadlineExceeded(f"no server of {group.scope} answered in time", fix="ask again")
                 return [Answer(token, denied(late))]
         return [Ignored(type(event).__name__, "nothing waits for it")]
@@ -86,27 +87,28 @@ class ForeignAgent(Service):
             return effects
         out: list[Effect] = []
         for effect in effects:
-            group = self._outside.pop(effect.token, None) if isinstance(effect, Answer) else None
-            if isinstance(effect, Answer) and group is not None and _is_outside(effect.result):
-                out += self._ask(effect.token, group)
+            asked = self._outside.pop(effect.token, None) if isinstance(effect, Answer) else None
+            if isinstance(effect, Answer) and asked is not None and _is_outside(effect.result):
+                out += self._ask(effect.token, *asked)
             else:
                 out.append(effect)
         return out
 
-    def _ask(self, token: int, group: Group) -> list[Effect]:
+    def _ask(self, token: int, group: Group, user: str) -> list[Effect]:
         if not self._directory.up:
             cut_off = Unreachable(f"{self.host} is cut off from {self._server}", fix="ask again")
             return [Answer(token, denied(cut_off))]
-        if len(self.asked) >= FOREIGN_OF_HOST_MAX:
-            busy = TooLarge(f"{FOREIGN_OF_HOST_MAX} questions of {self.host} wait", fix="ask again later")
+        askers = [each for _, _, each in self.asked.values()]
+        if not leaves_room(FOREIGN_OF_HOST_MAX, len(askers), lambda: askers.count(user)):
+            busy = TooLarge(f"{len(askers)} questions of {self.host} wait", fix="ask again later")
             return [Answer(token, denied(busy))]
         self._number += 1
-        self.asked[self._number] = token, group
+        self.asked[self._number] = token, group, user
         asked = ForeignAsked(self.host, self._number, group)
         return [Send(self._server, asked), SetTimer(_timer(self._number), self.config.foreign_s)]
 
     def _told(self, now: Instant, told: ForeignTold) -> list[Effect]:
-        token, group = self.asked.get(told.number, (0, None))
+        token, group, _ = self.asked.get(told.number, (0, None, ""))
         if group != told.group:
             return [Ignored("ForeignTold", "late reply")]
         del self.asked[told.number]

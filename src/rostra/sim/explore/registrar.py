@@ -18,7 +18,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from rostra.core.effects import CancelTimer, Effect, Event, SetTimer
 from rostra.errors import BadInput
-from rostra.names import Domain, Group
+from rostra.names import Domain, Group, parent
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import (
     ASSERT,
@@ -190,7 +190,9 @@ class _Step:
         core._probes, core._waits = agent.probes, True
         if agent.entry is not None:
             core.entries[CHESS] = agent.entry
-            core._names[agent.entry.leader.agent] = 1
+            leader = agent.entry.leader.agent
+            core._names[leader] = 1
+            core._names_in.take(parent(leader))
         timers = set(agent.timers)
         if letter is None:
             timers.discard(PROBE)
