@@ -113,7 +113,7 @@ class OrderDisk:
     def reached(self, mark: MarkEntry, chain: Chain) -> None:
         """If an epoch of this chain begins here: from now on our log is one of it."""
         epochs = [key for key, _ in chain]
-        if mark.begins and (epoch := epoch_of(mark)) in epochs:
+        if mark.begins and mark.stations and (epoch := epoch_of(mark)) in epochs:
             self.claims = chain[: epochs.index(epoch) + 1]
 
     @property
@@ -182,7 +182,7 @@ def is_quorum(view: ShownView, hosts: Collection[Domain], without: Collection[Do
     homes = [host_of(each) for each, _ in view.members]
     was = [home for home in homes if home not in without]
     here = len([home for home in was if home in hosts])
-    has_first = homes[0] in hosts and homes[0] not in without
+    has_first = bool(homes) and homes[0] in hosts and homes[0] not in without
     return 2 * here > len(was) or (2 * here == len(was) and (has_first or not was))
 
 

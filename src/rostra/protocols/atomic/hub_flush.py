@@ -320,8 +320,8 @@ class HubFlush(HubOrder):
         if self.me in outs:
             self.excluded = outs[self.me]
             return
-        assert self.marked is not None, "a log begins with a view"
-        if why := waits_for(self.marked, ranked, log):
+        why = NO_LOG if self.marked is None else waits_for(self.marked, ranked, log)
+        if why:  # a log without a view is none
             self._stand(why, out)
             return
         self._stand("", out)

@@ -66,7 +66,7 @@ def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[Memb
 def majority_has(view: ShownView, nexts: Mapping[Domain, int]) -> int:
     """Up to where hosts with more than half of the members have everything. `nexts`: of each host."""
     held = sorted([nexts.get(host_of(each), 0) for each, _ in view.members], reverse=True)
-    return held[len(held) // 2]
+    return held[len(held) // 2] if held else 0
 
 
 def is_enough(

@@ -58,7 +58,7 @@ from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
 from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX, CLAIMS_OF_HOST_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimBegun, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
@@ -233,11 +233,12 @@ class ClaimAgent(Service):
     def _send_claim(self, group: Group, out: list[Effect]) -> None:
         asked, id = self.asked[group], self._new_id()
         asked.ids, asked.times = _with(asked.ids, id), asked.times + 1
-        begun = group in self.begun
-        claim = Claim(id, self.host, group, asked.group_kind, begun=begun)
+        claim = Claim(id, self.host, group, asked.group_kind)
         if "!" in group.name and (proven := self._proven(group, asked)) is not None:
-            claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven, begun=begun)
+            claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven)
         out.append(Send(self._server, claim))
+        if group in self.begun:
+            out.append(Send(self._server, ClaimBegun(id, self.host, group)))
 
     def _proven(self, group: Group, asked: AskedClaim) -> tuple[Endpoint, bytes] | None:
         """A member that may be in this restricted group, with its newest proof."""

@@ -26,14 +26,10 @@ class ClaimMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     group: Group
 
 
-class KindClaim(ClaimMessage, frozen=True):
-    group_kind: GroupKind
-
-
-class Claim(KindClaim, frozen=True, tag=48, kw_only=True):
+class Claim(ClaimMessage, frozen=True, tag=48):
     """This host has, or wants, members of that kind in the group. The first claim of a group decides."""
 
-    begun: bool = False  # with ``stable="disk"``: it has an order, which is on disks, and not begun twice
+    group_kind: GroupKind
 
 
 class ProvenClaim(Claim, frozen=True, tag=51):
@@ -60,4 +56,9 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     made: bool = False  # with ``stable="disk"``: this life of the host's agent may begin the order
 
 
-Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer
+class ClaimBegun(ClaimMessage, frozen=True, tag=52):
+    """With ``stable="disk"``, after the claim of a host: the group has an order, which is on disks and must not
+    be begun twice. It is not answered, and comes again with each claim of this host."""
+
+
+Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer | ClaimBegun

@@ -51,7 +51,14 @@ from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, To
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, host_of, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased, ProvenClaim
+from rostra.protocols.claims.messages import (
+    Claim,
+    ClaimAnswer,
+    ClaimBegun,
+    ClaimMessage,
+    ClaimReleased,
+    ProvenClaim,
+)
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import CLOSED, Gate
@@ -79,7 +86,10 @@ class ClaimRefused(Observation, frozen=True):
 
 class ClaimServer(Service):
     name = CLAIM_SERVER
-    takes = (Claim, ProvenClaim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
+    takes = (
+        *(Claim, ProvenClaim, ClaimReleased, ClaimAnswer, ClaimBegun),
+        *(LinkUp, LinkDown, LinkMoved, RoomChanged),
+    )
 
     def __init__(self, domain: Domain, registry: Registry, *, has_parent: bool = True) -> None:
         self.domain = domain
@@ -179,12 +189,17 @@ class ClaimServer(Service):
         name, host = message.group.name, message.claimer
         standing, no_room = self.table.get(name), self._registry.own.no_room
         holds = standing is not None and host in standing.holders
+        if isinstance(message, ClaimBegun):
+            if standing is None or not holds or standing.group_kind.stable != "disk" or no_room:
+                return [_ignored(message, "not a holder")]  # it comes again with the next claim
+            self.table.begin(name, self.domain)
+            return [*map(Secure, self.table.records_of(name, self.domain))]
         if isinstance(message, ClaimReleased):
             if no_room and holds:
                 return [_ignored(message, NO_ROOM)]  # it is sent again until it is answered
             permanent = self._registry.is_permanent(message.group)
             removed = self.table.release(name, host, permanent=permanent)
-            if message.over:
+            if message.over and holds:
                 removed += self.table.release(name, self.domain, permanent=permanent)
             standing = self.table.get(name)
             if standing is None:
@@ -201,10 +216,10 @@ class ClaimServer(Service):
                 return [ClaimRefused(host, message.group, CLOSED), none]
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
+            if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
+                return _refused(message, TooLarge.code, why)
             life = message.id.incarnation
             standing = self.table.claim(name, host, message.group_kind, self.domain, life)
-            if message.begun:
-                self.table.begin(name, self.domain)
             made = self.domain not in standing.holders and self.table.is_made(name, host, life)
             records = [*self.table.records_of(name, host), *self.table.records_of(name, self.domain)]
             rests_on = sorted(set(records), key=lambda each: each.version)
@@ -222,6 +237,8 @@ class ClaimServer(Service):
         host, group = message.claimer, message.group
         if group in self.gone.get(host, ()):
             self._forget_gone(host, group)
+        if isinstance(message, ClaimBegun):
+            return None
         if not isinstance(message, Claim):
             self._forget_passed(host, group)
             return None

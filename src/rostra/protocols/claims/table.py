@@ -22,7 +22,7 @@ from rostra.errors import UNDECODABLE
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain
 from rostra.names.checks import check_path, check_relayed_name
-from rostra.protocols.claims.config import CLAIMS_MAX, CLAIMS_OF_CHILD_MAX
+from rostra.protocols.claims.config import BEGUN_MAX, CLAIMS_MAX, CLAIMS_OF_CHILD_MAX
 
 CLAIM: Final = "claim/"
 HOLD: Final = "hold/"
@@ -104,6 +104,14 @@ class ClaimTable:
         """May this life of this host's agent begin the order?"""
         record = self._records.get(_hold(name, host))
         return record is not None and record.data == str(life).encode()
+
+    def why_not_begun(self, name: str, scope: Domain) -> str:
+        """Why there can be no further group whose claim stands without hosts; empty if there can."""
+        self._load()
+        claim = self._claims.get(name)
+        if (claim is None or scope not in claim.holders) and self._held_by[self._child(scope)] >= BEGUN_MAX:
+            return f'{BEGUN_MAX} groups with stable="disk" have an order in this scope: delete some'
+        return ""
 
     def begin(self, name: str, scope: Domain) -> None:
         """Its order is begun: the claim stands, whatever hosts are there."""
