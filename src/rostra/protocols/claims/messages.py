@@ -57,8 +57,8 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
 
 
 class ClaimBegun(ClaimMessage, frozen=True, tag=52):
-    """With ``stable="disk"``, after the claim of a host: the group has an order, which is on disks and must not
-    be begun twice. It is not answered, and comes again with each claim of this host."""
+    """With ``stable="disk"``, after the claim of a host: the group has an order, which is on disks and must
+    not be begun twice. It is not answered, and comes again with each claim of this host."""
 
 
 Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer | ClaimBegun
