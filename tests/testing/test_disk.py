@@ -9,7 +9,7 @@ import pytest
 import rostra
 from rostra.core.effects import Effect
 from rostra.core.logs import kept_logs
-from rostra.errors import Excluded
+from rostra.errors import Excluded, Terminated
 from rostra.protocols.atomic.agent import OrderAgent
 from rostra.testing import World
 
@@ -48,7 +48,7 @@ class Keeper:
                     seen = self.after
                 elif isinstance(item, rostra.Message):
                     seen.append(item.body)
-        except Excluded as error:
+        except (Excluded, Terminated) as error:
             self.excluded = str(error)
 
     async def say(self, *bodies: bytes) -> None:
@@ -204,6 +204,24 @@ def test_a_host_without_room_says_so_and_acknowledges_nothing(world: World) -> N
     (first,) = come_back(world, "paris.h1")
     world.run(for_s=3)
     assert first.before == second.before == third.before == [b"a"]
+
+
+def test_a_group_that_was_deleted_is_gone_from_all_disks_and_can_begin_anew(world: World) -> None:
+    first, _ = begin(world, "paris.h1", "paris.h2")
+    world.start("paris.h1", first.say(b"a"))
+    world.run(for_s=2)
+
+    async def delete() -> None:
+        async with rostra.connect() as me:
+            await me.groups.delete("ledger", "paris")
+
+    world.start("paris.h3", delete())
+    world.run(for_s=5)
+    disks = [world.sim.processes[world.sim.path(host)].disk for host in HOSTS]
+    assert [kept_logs(disk) for disk in disks] == [{}, {}, {}]
+    (again,) = begin(world, "paris.h3")
+    world.run(again.say(b"b"))
+    assert again.before == [] and again.after == [b"b"]
 
 
 # Replicated objects

@@ -243,7 +243,6 @@ class OrderAgent(Service):
         if self._kept.pop(group, None) is not None:
             self._last.append(Persist(LogBatch(str(group), anew=True)))
             self.stack[CLAIM_AGENT].begun.discard(group)
-            self.stack[CLAIM_AGENT].over.add(group)
 
     def _close(self, station: AnyStation, out: list[Effect]) -> None:
         station.closed(out)
