@@ -9,8 +9,11 @@ import pytest
 import rostra
 from rostra.core.effects import Effect
 from rostra.core.logs import kept_logs
-from rostra.errors import Excluded, Terminated
+from rostra.errors import Excluded, NotAvailable, Terminated
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.refusals import check_disk
 from rostra.protocols.atomic.agent import OrderAgent
+from rostra.protocols.relaxed.registry import Registry
 from rostra.testing import World
 
 HOSTS = ("paris.h1", "paris.h2", "paris.h3")
@@ -321,3 +324,12 @@ def test_what_is_written_after_it_was_acknowledged_is_found_to_be_lost(
 
     monkeypatch.setattr(OrderAgent, "_sent", late)
     assert acknowledged_then_lost(world) == []
+
+
+def test_an_agent_without_a_state_directory_refuses_what_it_cannot_promise() -> None:
+    """Of one without room the disk says so: `test_a_host_without_room_says_so_and_acknowledges_nothing`."""
+    registry = Registry()
+    check_disk(registry, Group("ledger", Domain("paris")), Domain("paris.h1"))
+    registry.logs = None
+    with pytest.raises(NotAvailable, match="no state directory"):
+        check_disk(registry, Group("ledger", Domain("paris")), Domain("paris.h1"))

@@ -94,7 +94,7 @@ from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
-from rostra.protocols.agreed.refusals import no_such
+from rostra.protocols.agreed.refusals import check_disk, no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
@@ -282,7 +282,7 @@ class AgreedAgent(Service):
         if known is not None and known.kind != kind and event.create:
             raise NotAllowed(f"{group} is {known.kind}", fix="join it so, or choose another name")
         if kind.stable == "disk":
-            self._check_disk(group)
+            check_disk(self._agent.registry, group, self.host)
         if not self.up:
             raise Unreachable(
                 f"{self.host} is cut off from {self._server}, and no view can be agreed",
@@ -297,15 +297,6 @@ class AgreedAgent(Service):
             self._call(
                 now, CALL_AGENT, Asked(me, self._own_token(group, me), GroupCall(group, LookAt())), out
             )
-
-    def _check_disk(self, group: Group) -> None:
-        registry = self._agent.registry
-        if registry.logs is None:
-            raise NotAvailable(
-                f'{group} has stable="disk", and the agent of {self.host} has no state directory',
-                fix="give it one with --state",
-            )
-        registry.own.check_room()
 
     def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         """The kind; and with it the place in the directory, where no notices are wanted (D7). If the group is
