@@ -4,6 +4,7 @@ import base64
 import json
 import signal
 import subprocess
+import sys
 
 import pytest
 from support.cluster import Cluster
@@ -187,3 +188,28 @@ def test_receipts_are_one_document_for_each_line(cluster: Cluster) -> None:
         out, _ = send.communicate("one\ntwo\n", timeout=WITHIN_S)
     places = [json.loads(line) for line in out.splitlines()]
     assert [each["position"] for each in places] == [2, 3] and places[0]["view"] == places[1]["view"]
+
+
+LISTENER = """
+import asyncio, sys, rostra
+
+async def main():
+    async with rostra.connect(sys.argv[1]) as me:
+        async with me.join("own", "eu", membership="relaxed", delivery="atomic") as own:
+            print("in", flush=True)
+            async for item in own:
+                if isinstance(item, rostra.Message):
+                    print(item.body.decode(), flush=True)
+                    return
+
+asyncio.run(main())
+"""
+
+
+def test_a_group_with_a_monitor_of_its_own_is_joined_as_it_is(cluster: Cluster) -> None:
+    listener = [sys.executable, "-c", LISTENER, cluster.socket("eu.h2")]
+    with subprocess.Popen(listener, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "in\n"
+        said = cluster.run("send", "own@eu", "hello")
+        assert said.code == 0 and said.out.startswith("position "), said
+        assert other.stdout.readline() == "hello\n" and other.wait(WITHIN_S) == 0

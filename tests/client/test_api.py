@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -57,13 +58,13 @@ def test_a_users_program_is_checked_by_strict_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("membership", ["relaxed", "led"])
-async def test_a_pair_that_no_group_has_is_refused_with_those_to_use_instead(
-    world: World, membership: str
+async def test_an_order_that_a_membership_has_not_is_refused_with_what_to_use_instead(
+    world: World, membership: Literal["relaxed", "led"]
 ) -> None:
     async with rostra.connect(H1) as me:
-        with pytest.raises(NotAvailable, match=f'"{membership}" has no delivery="atomic"') as refused:
-            me.join("chess", membership=membership, delivery="atomic")  # type: ignore[call-overload]
-        assert refused.value.fix == 'use membership="agreed", or delivery="fifo"'
+        with pytest.raises(NotAvailable, match=f'order=.hub. with membership="{membership}"') as refused:
+            me.join("chess", membership=membership, delivery="atomic", order="hub")
+        assert refused.value.fix == 'leave it out, or use membership="agreed"'
         assert refused.value.code == "NOT_AVAILABLE" and not refused.value.retriable
         with pytest.raises(BadInput, match="relaxed, led, agreed"):
             me.join("chess", membership="strict")  # type: ignore[call-overload]

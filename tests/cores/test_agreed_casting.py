@@ -222,6 +222,15 @@ def test_what_another_says_of_a_server_is_not_taken() -> None:
     ], "b repeats nothing"
 
 
+@pytest.mark.spec("V-113")
+def test_a_repeater_returns_nothing_to_its_origin_though_it_is_asked_to() -> None:
+    net = Net("abcd", listen="ab", repeaters="a")
+    core, to = net.cores["a"], tuple(map(Domain, ("eu.a", "eu.c", "eu.d")))
+    said = SetFrame(SET, Domain("eu.c"), 1, 1, to, word("x"))
+    again, _ = core.step(0.0, FrameHeard(said, ("c", 1), False))
+    assert again == CastFrame(said, True, (("d", 1),))
+
+
 class Agreed(Service):
     """In the place of `AgreedServer`: says what it is given to all others, and parts from one."""
 

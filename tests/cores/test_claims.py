@@ -19,6 +19,7 @@ from rostra.core.effects import (
     Received,
     Secure,
     Send,
+    SetTimer,
     Tell,
     TimerFired,
 )
@@ -31,9 +32,9 @@ from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.claims import server as claim_server
 from rostra.protocols.claims import table as claim_table
 from rostra.protocols.claims.agent import AGAIN, ClaimAgent, JoinClaimed
-from rostra.protocols.claims.config import ASK_TIMES_MAX
+from rostra.protocols.claims.config import ASK_TIMES_MAX, GONE_S
 from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
-from rostra.protocols.claims.server import LOST, ClaimRefused, ClaimServer
+from rostra.protocols.claims.server import GONE, LOST, ClaimRefused, ClaimServer
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import AGENT, LocalServer
@@ -144,7 +145,7 @@ def test_claims_survive_a_restart_and_a_takeover() -> None:
     kept = eu.registry.own.all()
     table = ClaimTable(Records.of([kept]), 1)
     standing = table.get("chess")
-    assert standing is not None and standing.group_kind == ATOMIC and standing.holders == {H1}
+    assert standing is not None and standing.group_kind == ATOMIC and set(standing.holders) == {H1}
     follower = Server("eu")
     follower.registry.own.replace(kept)
     standing = follower.claims.table.get("chess")
@@ -517,3 +518,61 @@ def test_an_answer_that_was_not_asked_for_changes_nothing(sender: Domain, messag
     agent.join(ann)
     assert agent.step(Received(sender, message)) == [Ignored("ClaimAnswer", why)]
     assert agent.members() == []
+
+
+# Of groups with a monitor of their own
+
+
+MONITORED = GroupKind(MembershipKind.RELAXED, DeliveryKind.ATOMIC)
+
+
+@pytest.mark.spec("A-082")
+def test_a_host_that_holds_the_claim_alone_hears_it() -> None:
+    eu = Server("eu", "eu.fr", "eu.de")
+    assert eu.answer("eu.fr", claim("eu.fr.h1", MONITORED)).alone
+    assert not eu.answer("eu.de", claim("eu.de.h1", MONITORED)).alone
+    assert eu.answer("eu.fr", released("eu.fr.h1")).group_kind == MONITORED
+    assert eu.answer("eu.de", claim("eu.de.h1", MONITORED)).alone
+
+
+@pytest.mark.parametrize(("end", "kept"), [("back", True), ("another life", False), ("120 s", False)])
+def test_a_lost_host_holds_its_claim_until_it_cannot_be_in_the_group(end: str, kept: bool) -> None:
+    """It may be with the others behind a cut from its server; with other kinds its members are given up."""
+    fr = Server("eu.fr", "eu.fr.h1", "eu.fr.h2", cluster=True)
+    local, other = Group("local", Domain("eu.fr")), Group("other", Domain("eu.fr"))
+    fr.hears("eu.fr.h1", claim("eu.fr.h1", MONITORED, local))
+    fr.hears("eu.fr.h1", claim("eu.fr.h1", ATOMIC, other))
+    down = fr.step(LinkDown(H1, SILENT))
+    assert SetTimer(("claims", GONE, H1), GONE_S) in down
+    fr.step(TimerFired(LOST))
+    assert fr.claims.table.get("local") is not None and fr.claims.table.get("other") is None
+    assert not fr.answer("eu.fr.h2", claim("eu.fr.h2", MONITORED, local)).alone
+    fr.hears("eu.fr.h2", released("eu.fr.h2", local))
+    fr.step(TimerFired(("claims", GONE, H1)) if end == "120 s" else LinkUp(H1, 7 if end == "back" else 8))
+    fr.step(TimerFired(LOST))
+    assert (fr.claims.table.get("local") is not None) is kept
+
+
+@pytest.mark.parametrize(("life", "kept"), [(1, True), (2, False)])
+def test_the_same_of_a_wider_scope_at_the_server_of_the_cluster(life: int, kept: bool) -> None:
+    fr = Server("eu.fr", "eu", "eu.fr.h1", cluster=True)
+    fr.hears("eu.fr.h1", claim("eu.fr.h1", MONITORED))
+    assert not _released(fr.step(LinkDown(H1, SILENT)))
+    assert _released(fr.step(LinkUp(H1, life))) == ([] if kept else [CHESS])
+
+
+def _released(effects: list[Effect]) -> list[Group]:
+    sent = [each.message for each in effects if isinstance(each, Send)]
+    return [each.group for each in sent if isinstance(each, ClaimReleased)]
+
+
+def test_a_host_that_does_not_come_back_to_a_server_that_restarted_is_given_up_as_well() -> None:
+    before = Server("eu.fr", "eu.fr.h1", cluster=True)
+    local = Group("local", Domain("eu.fr"))
+    before.hears("eu.fr.h1", claim("eu.fr.h1", MONITORED, local))
+    fr = Server("eu.fr", cluster=True)
+    fr.registry.own.replace(before.registry.own.all())
+    assert fr.step(LinkUp(Domain("eu.fr.h2"), 1)) == [SetTimer(("claims", GONE, H1), GONE_S)]
+    fr.step(TimerFired(("claims", GONE, H1)))
+    fr.step(TimerFired(LOST))
+    assert fr.claims.table.get("local") is None

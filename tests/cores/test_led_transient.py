@@ -20,6 +20,7 @@ from rostra.protocols.led.messages import (
 )
 from rostra.protocols.led.requests import (
     ChangeSet,
+    CloseSequence,
     CreateSet,
     OpenSequence,
     SendSequence,
@@ -31,7 +32,7 @@ from rostra.protocols.led.requests import (
     SetMembers,
 )
 from rostra.protocols.led.sequences import VehiclePolicy
-from rostra.protocols.relaxed.requests import Denied, Open
+from rostra.protocols.relaxed.requests import Denied, Done, Open
 from tests.cores.test_led_services import EU, H2, H3, Agent, letters
 
 ANN = Endpoint("eu.fr.h1/ann#1")
@@ -181,6 +182,8 @@ def test_replies_and_losses_count_only_from_destinations() -> None:
     assert ended.sequence == number
     (answer,) = [each.result for each in owner.ask(SendSequence(number, b"d4")) if isinstance(each, Answer)]
     assert isinstance(answer, Denied) and answer.code == "VEHICLE_BROKEN"
+    (answer,) = [each.result for each in owner.ask(CloseSequence(number)) if isinstance(each, Answer)]
+    assert answer == Done() and not owner.led.sequences.opened and not owner.led.sequences.vehicles
 
 
 @pytest.mark.spec("S-081")

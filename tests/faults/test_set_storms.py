@@ -3,6 +3,7 @@
 `rostra sim storm --shape sets --seeds 1000` goes through more of them.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 from msgspec.structs import replace
 from support.seeds import seeds
 
+from rostra.core.room import SharedRoom
 from rostra.protocols.led.agent import LedAgent
 from rostra.protocols.led.core import REPORT, TreeCore
+from rostra.protocols.led.sequences import Sequences
+from rostra.protocols.led.transient import TransientSets
 from rostra.sim.set_storm import MOVE_S
 from rostra.sim.storm import SETS, StormFailed, storm
 
@@ -59,4 +63,25 @@ def test_a_leader_that_ignores_a_new_registrar_is_found(monkeypatch: pytest.Monk
 
 def test_members_of_a_program_that_died_are_found_if_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedAgent, "_gone", lambda self, me: None)
-    assert "P-3" in first_failure(range(6))
+    assert "P-3" in first_failure((0, 1, 3, 4, 5))
+
+
+def _nothing(*args: object) -> None:
+    pass
+
+
+@pytest.mark.spec("S-078", "S-079", "S-085")
+@pytest.mark.parametrize(
+    ("core", "does", "found"),
+    [
+        (TransientSets, "gone", "eu."),
+        (TransientSets, "circuit_up", "eu."),
+        (Sequences, "_release", "hosts: "),
+        (SharedRoom, "give", "circuits: |sets|questions: |sequences: "),
+    ],
+)
+def test_what_transient_sets_and_sequences_leave_behind_is_found(
+    core: type, does: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, does, _nothing)
+    assert re.search(found, first_failure((2, 6, 10, 14)))

@@ -119,7 +119,7 @@ def test_who_leaves_gets_its_receipts_first_and_the_others_a_view(world: World) 
 @pytest.mark.parametrize(
     ("choices", "error", "match"),
     [
-        ({"membership": "relaxed"}, NotAvailable, "relaxed"),
+        ({"membership": "relaxed", "order": "hub"}, NotAvailable, "relaxed"),
         ({"membership": "agreed", "order": "medium"}, NotAvailable, "one medium"),
         ({"membership": "agreed", "order": "negotiated", "stable": "majority"}, NotAvailable, "all hosts"),
         ({"membership": "agreed", "stable": "disk"}, BadInput, "might not have"),

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import typer
 
@@ -16,9 +16,12 @@ from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.following import until_told
 from rostra.cli.output import OutputFormat, say, show_json, text_of
 from rostra.client import Blocked, CallAsked, Me, Message, Messages, Ordered, Receipt, View
+from rostra.client.ordered import StableName
 from rostra.errors import InDoubt, RostraError
 from rostra.groups.attributes import Slow
+from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Endpoint, Group
+from rostra.protocols.atomic.config import ordered_kind
 
 BATCH: Final = 1000
 
@@ -47,25 +50,38 @@ Delivery = Annotated[
 class GroupPlan(NamedTuple):
     is_atomic: bool
     create: bool  # it does not exist, as far as the servers say
+    kind: GroupKind = ordered_kind(MembershipKind.AGREED)
 
 
 async def plan_for(me: Me, group: Group, chosen: DeliveryChoice | None) -> GroupPlan:
-    """What the group is, if there is one with agreed membership; else what was chosen."""
+    """What the group is, if servers agree on its views, or its own monitor does; else what was chosen."""
     try:
         info = await me.groups.look(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
     except RostraError:  # there is none, or no server says so: joining it says what is wrong
+        kind = None if chosen is DeliveryChoice.FIFO else await _monitored(me, group)
+        if kind is not None:
+            return GroupPlan(True, False, kind)
         return GroupPlan(chosen is DeliveryChoice.ATOMIC, create=True)
     return GroupPlan(info.delivery == "atomic" and chosen is not DeliveryChoice.FIFO, create=False)
 
 
+async def _monitored(me: Me, group: Group) -> GroupKind | None:
+    """The kind of a group with a monitor of its own, which its members have in their list."""
+    with contextlib.suppress(RostraError):
+        listed = await me.resolve(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
+        return next((each.kind for each in listed.members if each.kind and each.kind.is_monitored), None)
+    return None
+
+
 @contextlib.asynccontextmanager
-async def joined(me: Me, group: Group, create: bool, slow: Slow = Slow.THROTTLE) -> AsyncIterator[Ordered]:
+async def joined(me: Me, group: Group, plan: GroupPlan, slow: Slow = Slow.THROTTLE) -> AsyncIterator[Ordered]:
     async with me.join(
         group.name,
         group.scope,
-        membership="agreed",
+        membership=plan.kind.membership.value,
         delivery="atomic",
-        create=create,
+        stable=cast(StableName, plan.kind.stable),
+        create=plan.create,
         slow=slow.value,
     ) as ordered:
         yield ordered

@@ -108,7 +108,7 @@ async def _send(
                 f'--submit to {group}, which has delivery="atomic"',
                 fix="leave it out: only members have places in its order",
             )
-        async with joined(me, group, plan.create) as ordered:
+        async with joined(me, group, plan) as ordered:
             batches = _lines() if message is None else _once(message)
             return await send_ordered(ordered, wait, batches, output)
 

@@ -45,6 +45,7 @@ STORMS_USUALLY: Final = 100
 SHAPES: Final = (
     *("single", "pair", "uneven", "T-REF", "fifo", "crowd", "hostile", "claims", "disks"),
     *("views", "living", "primary", "spoken", "failover", "moves", "casts", "sets", "order", "strong"),
+    "monitored",
 )
 """`rostra.sim.storm.STORMS`, for a help that does not import it."""
 

@@ -95,7 +95,7 @@ async def _tail(
         if not plan.is_atomic:
             await _tail_fifo(me, group, count, slow, output)
             return EXIT_OK
-        async with joined(me, group, plan.create, slow) as ordered:
+        async with joined(me, group, plan, slow) as ordered:
             with _until_nobody_reads():
                 await tail_ordered(me, ordered, count, output)
     return EXIT_OK

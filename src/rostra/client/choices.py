@@ -1,15 +1,13 @@
 """What a group can be: how strong its membership, how strong its delivery.
 
-The choice belongs to the group, not to its members; see `docs/api.md`. Relaxed, led and agreed membership
-come without delivery or with ``fifo``, agreed membership with ``atomic`` too. The other pairs are refused,
-and the refusal says what to use instead.
+The choice belongs to the group, not to its members; see `docs/api.md`. Each membership comes with each
+delivery.
 """
 
 from enum import Enum
 from typing import Final, Literal, TypeVar
 
 from rostra.errors import BadInput
-from rostra.groups.kinds import DeliveryKind, MembershipKind, why_no_pair
 
 Membership = Literal["relaxed", "led", "agreed"]
 WeakMembership = Literal["relaxed", "led"]
@@ -26,8 +24,6 @@ def check(membership: str, delivery: str) -> None:
     ):
         if value not in words:
             raise BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
-    if (refusal := why_no_pair(MembershipKind(membership), DeliveryKind(delivery))) is not None:
-        raise refusal
 
 
 def check_octets(**settings: object) -> None:

@@ -84,7 +84,7 @@ class Joins:
         *,
         membership: choices.Membership = ...,
         delivery: Literal["atomic"],
-        order: OrderName = ...,
+        order: OrderName | None = ...,
         stable: StableName = ...,
         give: Give | None = ...,
         take: Take | None = ...,
@@ -149,7 +149,7 @@ class Joins:
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
-        order: OrderName = ...,
+        order: OrderName | None = ...,
         stable: StableName = ...,
         give: Give | None = ...,
         take: Take | None = ...,
@@ -175,7 +175,7 @@ class Joins:
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
-        order: OrderName = "hub",
+        order: OrderName | None = None,
         stable: StableName = "all",
         give: Give | None = None,
         take: Take | None = None,
@@ -198,9 +198,10 @@ class Joins:
         that exists, as it is. `attributes` are texts by name, seen by all members, which can be changed.
         With ``delivery="fifo"`` too, `role` and `slow` are as above, without "submit" and "spill".
 
-        With ``delivery="atomic"``, which has agreed membership: all messages have one order, and views their
-        places in it. `stable` says when a message is delivered, and `send` returns: "sent", "majority" or
-        "all", when so many hosts of the view have it. `slow` is "throttle" or "expel". `give` makes the state
+        With ``delivery="atomic"``: all messages have one order, and views their places in it. With relaxed or
+        led membership the majority of the last view's hosts goes on. `stable` says when a message is
+        delivered, and `send` returns: "sent", "majority" or "all", when so many hosts of the view have it.
+        `slow` is "throttle" or "expel". `give` makes the state
         of the group, as bytes or in pieces, for a member that joined with `take`, which is called with it
         before anything else is handed out. `reconcile` is for ``survive="any"``, when two sides meet again,
         each with its own order: see `docs/api.md`.
@@ -233,20 +234,26 @@ class Joins:
                     fix="leave these two out: who is in an agreed group is told its views",
                 )
             check_survive(survive)
-            if delivery == "atomic":
-                return self._join_ordered(
-                    JoinOrdered(
-                        *(key, MembershipKind(membership), order, stable),
-                        *("" if survive == "any" else survive, create),
-                        encode_member(meta, properties_of(attributes or {})),
-                        choices.one_of(Slow, "slow", slow),
-                        credential,
-                    ),
-                    deadline_s,
-                    give,
-                    take,
-                    reconcile,
+        if delivery == "atomic":
+            if not online or permanent:
+                raise BadInput(
+                    'delivery="atomic" with online=False or permanent=True',
+                    fix="leave these out: who is in such a group is told its views",
                 )
+            return self._join_ordered(
+                JoinOrdered(
+                    *(key, MembershipKind(membership), order or "", stable),
+                    *("" if survive == "any" else survive, create),
+                    encode_member(meta, properties_of(attributes or {})),
+                    choices.one_of(Slow, "slow", slow),
+                    credential,
+                ),
+                deadline_s,
+                give,
+                take,
+                reconcile,
+            )
+        if membership == "agreed":
             join = JoinAgreed(
                 key,
                 DeliveryKind(delivery),
@@ -339,7 +346,7 @@ class Joins:
         if (refusal := why_not_ordered(kind)) is not None:
             raise refusal
 
-        if reconcile is not None and (give is None or take is None or join.survive):
+        if reconcile is not None and (give is None or take is None or join.survive or kind.is_monitored):
             raise BadInput(
                 'reconcile= without give= and take=, or with another rule than survive="any"',
                 fix="add give= and take=; where one side goes on at most, there is nothing to reconcile",

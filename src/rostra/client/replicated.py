@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, S
 from msgspec import Struct
 
 from rostra.client.agreed import AGENT_LOST
+from rostra.client.choices import Membership
 from rostra.client.commands import (
     CHECKPOINT_EVERY,
     IN_FLIGHT_MAX,
@@ -194,6 +195,7 @@ class ReplicaPlace(Struct, frozen=True):
     survive: str
     stable: StableName
     meta: bytes
+    membership: Membership
 
 
 class Replication:
@@ -257,7 +259,7 @@ class Replication:
         return await self.me.join(
             place.name,
             place.scope,
-            membership="agreed",
+            membership=place.membership,
             delivery="atomic",
             survive=place.survive,
             stable=place.stable,
@@ -534,6 +536,7 @@ def replicate(
     object_: ReplicatedT,
     scope: str = "world",
     *,
+    membership: Membership = "agreed",
     survive: str = SURVIVE,
     stable: StableName = "all",
     meta: bytes = b"",
@@ -550,5 +553,5 @@ def replicate(
         raise BadInput(
             f"{type(object_).__name__} is no Replicated", fix="class Ledger(rostra.Replicated): ..."
         )
-    place = ReplicaPlace(name, scope, survive, stable, meta)
+    place = ReplicaPlace(name, scope, survive, stable, meta, membership)
     return Replicating(lambda: Replication(me, object_, place, checkpoint_every), object_, deadline_s)

@@ -17,8 +17,6 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from rostra.errors import NotAvailable
-
 
 class MembershipKind(Enum):
     RELAXED = "relaxed"
@@ -59,8 +57,13 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
         """Do its messages have one order?"""
         return self.delivery is DeliveryKind.ATOMIC
 
+    @property
+    def is_monitored(self) -> bool:
+        """Does its own monitor decide who is in it? The list of its members only says whom to ask (A-090)."""
+        return self.is_ordered and self.membership is not MembershipKind.AGREED
+
     def __str__(self) -> str:
-        """Everything in which it may differ from another kind: what is not said is the default."""
+        """Everything in which it may differ from another kind; the rest is the default."""
         rest = [
             f"{name}={value!r}"
             for name in self.__struct_fields__[2:]
@@ -73,13 +76,3 @@ PLAIN: Final = GroupKind()
 FIFO: Final = GroupKind(delivery=DeliveryKind.FIFO)
 LED: Final = GroupKind(MembershipKind.LED)
 LED_FIFO: Final = GroupKind(MembershipKind.LED, DeliveryKind.FIFO)
-
-
-def why_no_pair(membership: MembershipKind, delivery: DeliveryKind) -> NotAvailable | None:
-    """Why no group has these two, if none has: each word alone is one that we know."""
-    if delivery is not DeliveryKind.ATOMIC or membership is MembershipKind.AGREED:
-        return None
-    return NotAvailable(
-        f'membership="{membership.value}" has no delivery="atomic", which needs agreed views',
-        fix='use membership="agreed", or delivery="fifo"',
-    )

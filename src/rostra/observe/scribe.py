@@ -48,6 +48,7 @@ from rostra.protocols.atomic.events import (
     DeliverAll,
     FramesHeard,
     OrderFlushed,
+    OrderJoinAsked,
     OrderLeft,
     OrderSubmitted,
     ViewPlaced,
@@ -153,6 +154,7 @@ class Scribe:
             EndpointGone: self._gone,
             JoinAsked: self._join_asked,
             AgreedJoinAsked: self._agreed_join_asked,
+            OrderJoinAsked: self._agreed_join_asked,
             LeaveAsked: self._leave_asked,
             fifo_events.Heard: self._overheard,
             OrderSubmitted: self._submitted,
@@ -260,7 +262,7 @@ class Scribe:
 
     # Agreed groups: a member stands in the directory before it is in a view
 
-    def _agreed_join_asked(self, event: AgreedJoinAsked, outputs: Sequence[Any]) -> None:
+    def _agreed_join_asked(self, event: AgreedJoinAsked | OrderJoinAsked, outputs: Sequence[Any]) -> None:
         self._was_asked(Asked(event.endpoint, event.token, JoinAgreed(event.group)), outputs)
 
     def _listed(self, listed: AgreedListed) -> None:

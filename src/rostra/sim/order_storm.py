@@ -32,6 +32,7 @@ HEARD_S: Final = 30.0
 class OrderStorm(ViewStorm):
     speaks: ClassVar = True
     word = "order"
+    exclusive: ClassVar = frozenset([group for group, rule in RULES.items() if rule])
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.orders = self._choose_orders(seed)
@@ -56,7 +57,7 @@ class OrderStorm(ViewStorm):
             for program, group in self._members()
             if group in program.orders
         ]
-        self.judge.end(frozenset([group for group, rule in RULES.items() if rule]), living)
+        self.judge.end(self.exclusive, living)
         return outcome
 
     def _ask(self, program: SimProgram, group: Group) -> None:

@@ -3,10 +3,11 @@
     joins, leaves, deaths, questions ── crashes, cuts, pauses ──▶ clear ──▶ one leader with an exact list
 
 Checked after every step of an agent: IS-1, the parents of a set form no cycle, and IS-2, no agent keeps an
-empty record. When all is repaired, and programs still join and leave: P-4, every member of one set that stays
-gets on its leader's list. When they have stopped: P-1, all agents have the same registrar for a scope; P-2,
+empty record. When all is repaired, and programs still join and leave: P-4, every member that stays in one set
+is listed by its leader. When they have stopped: P-1, all agents have the same registrar for a scope; P-2,
 each set has one leader; P-3, its list is exact, `resolve` of an outsider gives it, and online members and
-watchers have it; and nothing is left at agents and registrars of sets without members.
+watchers have it; and nothing is left at agents and registrars of sets without members. One storm of four has
+transient sets and sequences as well (`transient_deeds.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
 from rostra.sim.site_faults import SiteFaults
 from rostra.sim.taps import Invariants, RuleBroken, tapped
+from rostra.sim.transient_deeds import TransientDeeds
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -138,6 +140,8 @@ class SetStorm(SiteFaults):
         self.watching: list[tuple[SimProgram, Group]] = []
         self.asked: list[SimCall] = []
         self.checks = 0
+        has_more = seed % 4 == 2  # storms that failed once stay what they were
+        self.more = TransientDeeds(self.world, Random(f"transient {seed}"), SETS) if has_more else None
 
     def blow_over(self) -> StormOutcome:
         world, luck = self.world, self.luck
@@ -148,6 +152,9 @@ class SetStorm(SiteFaults):
         pace_s = luck.choice((0.05, 0.5, 2.0, 6.0))
         for _ in range(luck.choice((8, 16, 24))):
             self._deed(luck.choice(DEEDS))
+            if self.more is not None:
+                self.more.deed()
+                self.more.deed()
             world.run(luck.uniform(0.0, pace_s))
         self._clear()
         self._outsiders_agree()
@@ -273,6 +280,8 @@ class SetStorm(SiteFaults):
             listed = self._leaders_list(group)
             assert listed == truth, f"P-3: {group} is {sorted(listed)}, not {sorted(truth)}"
             self._told(group, truth)
+        if self.more is not None:
+            self.more.check(agents)
 
     def _told(self, group: Group, truth: set[Endpoint]) -> None:
         for program, at in self.wanted:
@@ -301,6 +310,8 @@ class SetStorm(SiteFaults):
         for program, group in [each for each in self.wanted if each[0].alive]:
             program.leave_led(group)
         self.wanted.clear()
+        if self.more is not None:
+            self.more.end()
         left = self._within(FORGOTTEN_S, self._remains)
         # Nothing comes back: a lease later in some storms, since that takes as long as the storm itself.
         self.world.run(FORGOTTEN_S if self.seed % 8 == 0 else SETTLED_S)
@@ -315,8 +326,9 @@ class SetStorm(SiteFaults):
         return left
 
     def _remains(self) -> list[str]:
-        left = []
-        for path, led in agents_of(self.world).items():
+        agents = agents_of(self.world)
+        left = [] if self.more is None else self.more.remains(agents)
+        for path, led in agents.items():
             if led.trees or led.sets:
                 left.append(f"{path} keeps {sorted(led.trees)} {sorted(led.sets)}")
         for path, process in self.world.processes.items():

@@ -36,6 +36,7 @@ from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.kept_storm import KeptStorm
+from rostra.sim.monitored_storm import MonitoredStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
 from rostra.sim.order_storm import OrderStorm
@@ -107,9 +108,13 @@ STRONG: Final = "strong"
 KEPT: Final = "kept"
 """Nor this: groups with `stable="disk"`, and crashes of all hosts."""
 
+MONITORED: Final = "monitored"
+"""Nor this: relaxed and led groups with `delivery="atomic"`."""
+
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG, KEPT),
+    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG),
+    *(KEPT, MONITORED),
 )
 """What a storm can blow through."""
 
@@ -155,7 +160,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds |= {STRONG: StrongStorm, CASTS: CastStorm, KEPT: KeptStorm}
+    kinds |= {STRONG: StrongStorm, CASTS: CastStorm, KEPT: KeptStorm, MONITORED: MonitoredStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
@@ -238,7 +243,7 @@ class _Storm:
         self.hosts = tuple(sorted(luck.sample(tree.hosts, min(len(tree.hosts), luck.randint(2, 5)))))
         self.names = ("chess",) if luck.random() < 0.6 else ("chess", "go")
         self.wide = luck.choice((0.5, 0.9, 1.0))
-        self.eager = luck.choice((0.2, 0.5, 0.8))  # how many join to hear of changes
+        self.eager = luck.choice((0.2, 0.5, 0.8))  # how many join and follow changes
         self.servers = tree.servers
         self.comparison = Comparison(self.world)
         self.registered: set[Group] = set()

@@ -56,7 +56,7 @@ from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.relaxed.routing import OUTSIDE
 
-CASTING_SERVER: ServiceName["SetCasting"] = ServiceName("agreed casting")
+CASTING_SERVER: ServiceName["SetCasting"] = ServiceName("agreed casting server")
 
 FRAME_BYTES_MAX: Final = 1_200
 """Of what one datagram holds, as on the data channel between sites: it is not cut into packets on the way."""
@@ -136,7 +136,7 @@ class CastCore:
     def __init__(self, me: Domain, life: int, address: SetAddress) -> None:
         self.me = me
         self.state = CastState(life)
-        self.timer: TimerKey = (CASTING_SERVER.protocol, address.set, "register")
+        self.timer: TimerKey = (CASTING_SERVER.protocol, "", "register", address.set)
         self._address = address
         self._listens = address.reaches(me)
         self._is_repeater = me in [each.server for each in address.repeaters]
@@ -256,8 +256,8 @@ class SetCasting(Service):
                 if not _is_of(name, sender):
                     return [Ignored("SetCarried", OUTSIDE)]
                 return self._stepped(now, name, event)
-            case TimerFired(timer):
-                return self._stepped(now, Domain(str(timer[1])), event)
+            case TimerFired(timer) if timer not in [core.timer for core in self.cores.values()]:
+                return []  # another service's
             case _:
                 return [each for name in self.cores for each in self._stepped(now, name, event)]
 

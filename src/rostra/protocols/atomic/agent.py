@@ -6,7 +6,8 @@
     stations of other hosts: of our LAN by the data channel, of other clusters by way of the servers
 
 Who is a member is agreed by servers (`protocols/agreed`), and this service only asks there. What it adds is
-one order: of the messages of all members, and of the views between them (A-003, A-089).
+one order: of the messages of all members, and of the views between them (A-003, A-089). With relaxed and led
+membership the group's own monitor decides (`admitting.py`).
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,19 @@ from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
     Asked,
+    CancelTimer,
     Effect,
+    EndpointGone,
     Event,
     Ignored,
     Instant,
+    LinkDown,
+    LinkMoved,
+    LinkUp,
     Persist,
     Received,
     Send,
+    SetTimer,
     TimerFired,
 )
 from rostra.core.logs import KeptLog, LogBatch
@@ -36,8 +43,16 @@ from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
+from rostra.protocols.atomic.admitting import APART, DIED, WAIT, MonitoredGroups
 from rostra.protocols.atomic.durable import OrderDisk, OrderHead, decode_head, named
-from rostra.protocols.atomic.events import FramesHeard, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.events import (
+    FramesHeard,
+    HubPost,
+    OrderJoinAsked,
+    OrderLeaveAsked,
+    OrderSubmitted,
+    StationCast,
+)
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import (
     AnyStationMessage,
@@ -47,16 +62,18 @@ from rostra.protocols.atomic.messages import (
     decode_carried,
     encode_carried,
 )
+from rostra.protocols.atomic.monitored import MonitoredStation
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import GIVEN_UP, ForgetOrdered
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.claims.agent import CLAIM_AGENT
+from rostra.protocols.claims.config import APART_S
 from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import Done
+from rostra.protocols.relaxed.requests import Close, Done
 
 CLAIM_AGAIN_S: Final = 3.0
 """How often the server of a scope is asked who begins an order that no host has."""
@@ -68,7 +85,10 @@ AnyStation = Station | NegotiatedStation
 
 class OrderAgent(Service):
     name = ORDER_AGENT
-    takes = (OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged)
+    takes = (
+        *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged),
+        *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
+    )
 
     def __init__(
         self, host: Domain, config: FifoConfig | None = None, logs: dict[str, KeptLog] | None = None
@@ -79,14 +99,17 @@ class OrderAgent(Service):
         self._claim_at: Instant = 0.0  # not before, if there is a group that is not begun
         self._last: list[Effect] = []  # of stations that were closed in this step
         self.stations: dict[Group, AnyStation] = {}
+        self.monitored = MonitoredGroups(self)
         self._numbers = 0  # that stations which are gone have used in this life (A-016)
         self._bytes = (config or FifoConfig()).datagram_bytes
         self._lan = parent(host)
+        self._is_apart = False  # from our server, since APART was set
 
     @property
     def any_group(self) -> Group | None:
         """One that our programs are in, or want to be, if any."""
-        return next((group for group, each in self._agreed.groups.items() if each.kind.is_ordered), None)
+        agreed = (group for group, each in self._agreed.groups.items() if each.kind.is_ordered)
+        return next(agreed, next(iter(self.monitored.groups), None))
 
     @property
     def _agreed(self) -> AgreedAgent:
@@ -107,16 +130,37 @@ class OrderAgent(Service):
                 if (station := self.stations.get(group)) is not None:
                     station.reads(now, me, isinstance(event, Resumed), out)
                     self._after(now, station, out)
-            case TimerFired((_, name, scope, *rest)):
-                station = self.stations.get(Group(str(name), Domain(str(scope))))
-                if station is not None:
-                    station.ticked(now, out, *rest)
-                    self._after(now, station, out)
+            case OrderJoinAsked():
+                self.monitored.join(now, event, out)
+            case OrderLeaveAsked(me, token, group):
+                self.monitored.leave(now, group, me, token, out)
+            case EndpointGone(me):
+                self.monitored.endpoint_gone(now, me, DIED, out)
             case Asked(me, token, ForgetOrdered(group, position)):
                 station = self.stations.get(group)
                 if isinstance(station, Station) and me in station.gallery.members:
                     station.forget(position)
                 out.append(Answer(token, Done()))
+            case Asked(me):  # to close it
+                self.monitored.endpoint_gone(now, me, LEFT, out)
+            case LinkUp(peer) | LinkMoved(peer):
+                if peer == self._lan and self._is_apart:
+                    self._is_apart = False
+                    out.append(CancelTimer(APART))
+            case LinkDown(peer):
+                if peer == self._lan and self.monitored.groups:
+                    self._is_apart = True
+                    out.append(SetTimer(APART, APART_S))
+            case TimerFired(timer) if timer == APART:
+                self._is_apart = False
+                self.monitored.apart(now, out)
+            case TimerFired((_, name, scope, word)) if word == WAIT:
+                self.monitored.waited(now, Group(str(name), Domain(str(scope))), out)
+            case TimerFired((_, name, scope, *rest)):
+                station = self.stations.get(Group(str(name), Domain(str(scope))))
+                if station is not None:
+                    station.ticked(now, out, *rest)
+                    self._after(now, station, out)
             case RoomChanged(lacking):
                 self._no_room = lacking and f"{self.host} has no room on its disk: {lacking}"
                 for station in [each for _, each in sorted(self.stations.items())]:
@@ -133,9 +177,11 @@ class OrderAgent(Service):
         return self._sent(out)
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """Agreed membership says that something is new in these groups."""
+        """Agreed membership says that something is new in these groups; or it is for those without."""
+        heard = effects
+        effects = self.monitored.hear(now, effects)
         if not any(type(effect) is AgreedChanged for effect in effects):
-            return effects
+            return effects if effects is heard else self._sent(list(effects))
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
         for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
             self._look(now, group, rest)
@@ -168,7 +214,7 @@ class OrderAgent(Service):
             if station is not None:
                 for me in sorted(station.gallery.members):
                     station.gone(me, why.get(me, LEFT), out)
-                self._close(station, out)
+                self.close(station, out)
             return
         if station is None:
             id = StationId(self.host, self.stack[AGENT].incarnation)
@@ -244,10 +290,15 @@ class OrderAgent(Service):
             self._last.append(Persist(LogBatch(str(group), anew=True)))
             self.stack[CLAIM_AGENT].begun.discard(group)
 
-    def _close(self, station: AnyStation, out: list[Effect]) -> None:
+    def monitored_station(self, group: Group, me: StationId, kind: GroupKind) -> MonitoredStation:
+        station = MonitoredStation(group, me, kind.stable, self._bytes, self._numbers)
+        self.stations[group] = station
+        return station
+
+    def close(self, station: AnyStation, out: list[Effect]) -> None:
         station.closed(out)
         if isinstance(station, Station) and station.disk is not None:
-            station.disk.left = True  # the others count us among those that left
+            station.depart()
             self._last += _batches(station)
             if (kept := station.kept) is not None:
                 self._kept[station.group] = kept
@@ -256,6 +307,9 @@ class OrderAgent(Service):
 
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
         """Who must go?"""
+        if isinstance(station, MonitoredStation):
+            self.monitored.after(now, station, out)
+            return
         gallery = station.gallery
         if isinstance(station, Station) and station.disk is not None and not station.chain:
             self._may_begin(now, station, station.disk, out)
@@ -263,7 +317,7 @@ class OrderAgent(Service):
             while gallery.members:
                 self._lose(now, station, min(gallery.members), why, out)
             if self.stations.get(station.group) is station:  # one who asks meanwhile begins with another
-                self._close(station, out)
+                self.close(station, out)
         elif gallery.is_watched:
             for me in gallery.expelled:
                 self._lose(now, station, me, "it did not read what it was given", out)

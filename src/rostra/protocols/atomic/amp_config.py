@@ -45,6 +45,9 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     `wait_decision_s`, `suspend_s`, `flush_s`
         How long a receiver waits for a decision, for the next frame of a monitor, and an emitter for those
         that answered `FLUSHING`. At least what the inequalities say.
+    `again_s`
+        A station that wants to come in, and found another monitor at work, tries again after that, or up to
+        twice that. 0: after `suspend_s`.
     `stagger_s`
         By so much later for each rank does a standby take over from a monitor that is silent.
     `policy`
@@ -61,7 +64,7 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         One transfer at a time over all groups of a station, as in the paper.
     `resend`
         Runs that a suspension or a new view rejected are sent again by the gate. False: by its user, which
-        knows whether they are still wanted.
+        knows whether they are still wanted, and whose members do not read.
     `weigh`
         How many messages are in the items of a run: so many positions it takes.
     `beacon_s`
@@ -78,6 +81,7 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     suspend_s: float = 0.25
     flush_s: float = 0.5
     stagger_s: float = 0.025
+    again_s: float = 0.0
     policy: PartitionPolicy = "majority"
     decides: Decides = "own"
     queue_max: int = 64
@@ -120,6 +124,11 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         """Are views agreed elsewhere? Then no station is given up here: it is asked until membership says
         something else, and ever more slowly."""
         return self.decides == "agreed"
+
+    @property
+    def reports_access(self) -> bool:
+        """Is it for the gate's user to say what becomes of one that is inaccessible for too long?"""
+        return self.executes or not self.resend
 
     def patience_s(self, tries: int) -> float:
         """How long a round waits that comes after so many others."""

@@ -46,7 +46,8 @@ class FrameReceived(Event, frozen=True):
 
 
 class GateAsked(Event, frozen=True):
-    """Management opens the gate. `exists`: what a directory says; None: there is no directory (A-082)."""
+    """Management opens the gate. `exists`: what a directory says; None: ask whom there is, for
+    none knows (A-082)."""
 
     exists: bool | None = None
 

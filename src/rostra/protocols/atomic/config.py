@@ -3,7 +3,7 @@
 from typing import Final
 
 from rostra.errors import BadInput, NotAvailable, RostraError
-from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind, why_no_pair
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 
 ORDERS: Final = ("hub", "negotiated", "medium")
 STABLES: Final = ("sent", "majority", "all", "disk")
@@ -37,11 +37,15 @@ long as nothing comes of it."""
 def ordered_kind(
     membership: MembershipKind, order: str = "", stable: str = "", survive: str = ""
 ) -> GroupKind:
-    """The kind of a group, with its defaults written out."""
+    """The kind of a group, with its defaults written out. A group with a monitor of its own is AMp alone: in
+    the paper's order, and a majority goes on."""
+    is_agreed = membership is MembershipKind.AGREED
+    if not is_agreed and survive == "majority":
+        survive = ""
     return GroupKind(
         membership,
         DeliveryKind.ATOMIC,
-        order=order or DEFAULT_ORDER,
+        order=order or (DEFAULT_ORDER if is_agreed else "negotiated"),
         stable=stable or DEFAULT_STABLE,
         survive=survive,
     )
@@ -52,13 +56,18 @@ def why_not_ordered(kind: GroupKind) -> RostraError | None:
     for setting, value, words in (("order", kind.order, ORDERS), ("stable", kind.stable, STABLES)):
         if value not in words:
             return BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
-    if (refusal := why_no_pair(kind.membership, kind.delivery)) is not None:
-        return refusal
     if kind.order == "medium":
         return NotAvailable(
             'order="medium" needs one medium that shows all frames to all hosts in one order, which IP is'
             " not: it is for the simulated bus",
             fix='leave it out, or use order="negotiated"',
+        )
+    if kind.is_monitored and (kind.order != "negotiated" or kind.survive):
+        chosen = f"survive={kind.survive!r}" if kind.survive else f"order={kind.order!r}"
+        return NotAvailable(
+            f'{chosen} with membership="{kind.membership.value}": no station orders for the others there, and'
+            " the majority of the hosts goes on",
+            fix='leave it out, or use membership="agreed"',
         )
     if kind.order == "negotiated" and kind.stable not in ("sent", "all"):
         return NotAvailable(

@@ -7,6 +7,8 @@ data channel ── FramesHeard ──▶ OrderAgent ── Transmit ──▶ d
 from typing import Any, ClassVar
 
 from rostra.core.effects import Effect, Event, Observation, Recallable, RecallNote
+from rostra.groups.attributes import Slow
+from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.atomic.messages import STATION_MESSAGES, AnyStationMessage, ViewKey
 from rostra.protocols.fifo.events import Heard, Item
@@ -22,6 +24,25 @@ class OrderSubmitted(Event, frozen=True, gc=False):
     count: int
     block: bytes
     at: float = 0.0
+
+
+class OrderJoinAsked(Event, frozen=True):
+    """A program wants to be a member of a group that decides by its own monitor. Answered once, with `Done`
+    or `Denied`, under `token`."""
+
+    endpoint: Endpoint
+    token: int
+    group: Group
+    group_kind: GroupKind
+    create: bool = True
+    meta: bytes = b""
+    slow: Slow = Slow.THROTTLE
+
+
+class OrderLeaveAsked(Event, frozen=True):
+    endpoint: Endpoint
+    token: int
+    group: Group
 
 
 class FramesHeard(Event, frozen=True, gc=False):

@@ -134,7 +134,9 @@ def _open(turn: GateTurn, exists: bool | None) -> None:
         turn.ignore(GateAsked(), "gate is open")
         return
     turn.put(standing="opening", exists=exists)
-    if not turn.config.executes:
+    if exists is False:
+        monitor.found(turn)
+    elif not turn.config.executes:
         monitor.begin(turn, "open")
 
 
@@ -152,7 +154,7 @@ def _leave(turn: GateTurn) -> None:
 def _check_access(turn: GateTurn) -> None:
     if turn.s.standing == "open" and (cause := access.exceeded(turn.s.access, turn.now)):
         turn.note("access_exceeded", cause)
-        if turn.config.executes:
+        if turn.config.reports_access:
             turn.do(AccessExceeded(cause))
         else:
             _leave(turn)

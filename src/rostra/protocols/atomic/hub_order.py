@@ -368,6 +368,13 @@ class HubOrder:
             self.disk.wiped = self.disk.deferred = False
         self._aside, self.all = None, 0
 
+    def depart(self) -> None:
+        """It ends: the others count this host among those that left."""
+        assert self.disk is not None
+        if self.disk.deferred:
+            self._take_back()
+        self.disk.left = True
+
     def forget(self, position: int) -> None:
         """Members say that they can go on from here, whatever is lost."""
         if self.disk is not None:

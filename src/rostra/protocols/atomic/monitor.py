@@ -127,7 +127,7 @@ def withdraw(turn: GateTurn) -> None:
     turn.put(action=None)
     if action is not None and action.kind == "open":
         # By a different time for every station, so that two openers do not meet again.
-        turn.timer(turn.config.suspend_s * (1 + _spread(turn.s.me)), "open")
+        turn.timer((turn.config.again_s or turn.config.suspend_s) * (1 + _spread(turn.s.me)), "open")
 
 
 def _spread(me: AmpStationId) -> float:
@@ -375,8 +375,10 @@ def on_monitor_timer(turn: GateTurn) -> None:
         failed = tuple(sorted({*action.failed, *silent}))
         turn.put(action=replace(action, failed=failed, flushing=()))
         propose_recovery(turn)
+    elif base_view(turn) is None and turn.s.exists:
+        withdraw(turn)  # a directory knows better
     elif base_view(turn) is None:
-        _found(turn)
+        found(turn)
     else:
         _investigate(turn, silent)
 
@@ -409,7 +411,7 @@ def give_up(turn: GateTurn) -> None:
     turn.cancel("monitor")
     turn.put(action=None)
     if turn.s.view is None:
-        turn.timer(turn.config.suspend_s * (1 + _spread(turn.s.me)), "open")
+        turn.timer((turn.config.again_s or turn.config.suspend_s) * (1 + _spread(turn.s.me)), "open")
     else:
         _restart_timer(turn)
 
@@ -602,10 +604,7 @@ def conclude(turn: GateTurn) -> None:
     turn.cast(DecisionFrame(control, accept=True, change=action.change))
 
 
-def _found(turn: GateTurn) -> None:
-    """Nobody answered: we are the first member (A-080), unless a directory knows better."""
-    if turn.s.exists:
-        withdraw(turn)
-        return
+def found(turn: GateTurn) -> None:
+    """Nobody answered, or there is nobody to ask: we are the first member (A-080)."""
     view = AmpView(AmpViewId(1, turn.s.me), (turn.s.me,))
     installing.install(turn, ViewChange(None, view))

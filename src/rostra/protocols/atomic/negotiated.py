@@ -14,7 +14,7 @@ delivered what no other one will (TA10).
 """
 
 from collections import deque
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -114,6 +114,9 @@ class NegotiatedStation:
     """One host's part in one group: what comes from programs, membership, other stations and its timers.
     `numbers`: those up to it were used by this host in this life."""
 
+    near: ClassVar = LAN_CONFIG
+    wide: ClassVar = WIDE_CONFIG
+
     def __init__(
         self, group: Group, me: StationId, stable: str, datagram_bytes: int, numbers: int = 0
     ) -> None:
@@ -123,7 +126,7 @@ class NegotiatedStation:
         self.agreed: AgreedNow | None = None
         self.excluded = ""  # why, if we are
         is_wide = parent(me.host) != group.scope
-        self.gate = AmpGate(WIDE_CONFIG if is_wide else LAN_CONFIG, self.me, group)
+        self.gate = AmpGate(self.wide if is_wide else self.near, self.me, group)
         self.gate.state = replace(self.gate.state, mtn=numbers, mdn=numbers)
         self._profile = "atomic-confirmed" if stable == "all" else "atomic"
         self._bytes = datagram_bytes
@@ -196,19 +199,23 @@ class NegotiatedStation:
 
     def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
         """A member of this host is none any more."""
+        if self._take_back(me, cause, out) and not self.gallery.members:
+            self.closed(out)
+            self.agreed, self.excluded, self.gallery.view = None, "", None
+            self._due.clear()
+            self._left.clear()
+
+    def _take_back(self, me: Endpoint, cause: str, out: list[Effect]) -> bool:
+        """What it said and was not sent will be delivered by no member."""
         member = self.gallery.members.get(me)
         if member is None:
-            return
+            return False
         unsent = [each.run.first for each in self._waiting if each.sender == me]
         self._waiting = deque([each for each in self._waiting if each.sender != me])
         if self._sending is not None:  # should it be rejected, it is not sent again for a later membership
             self._sending = tuple([each for each in self._sending if each.sender != me])
         self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out)
-        if not self.gallery.members:
-            self.closed(out)
-            self.agreed, self.excluded, self.gallery.view = None, "", None
-            self._due.clear()
-            self._left.clear()
+        return True
 
     def closed(self, out: list[Effect]) -> None:
         self._sending = None
@@ -241,7 +248,7 @@ class NegotiatedStation:
                 out.append(SetTimer(self._timer("parts"), ASK_S))
         if frame is None:
             return
-        if not isinstance(frame, AnyAmpFrame) or not _is_of_members(source, frame):
+        if not isinstance(frame, AnyAmpFrame) or not self._is_of_members(source, frame):
             out.append(Ignored(type(frame).__name__, "not of its members"))
             return
         self._step(now, FrameReceived(source, frame), out)
@@ -280,19 +287,27 @@ class NegotiatedStation:
                     out.append(SetTimer(self._timer(*timer[1:]), after_s))
                 case CancelTimer(timer):
                     out.append(CancelTimer(self._timer(*timer[1:])))
-                case RunDelivered() | ViewIndicated():
+                case RunDelivered():
                     self._due.append(effect)
+                case ViewIndicated():
+                    self._indicated(effect, out)
                 case RunEnded(result=result, because=because):
                     self._ended(result, because, out)
-                case GateClosed(because):
-                    if because == "excluded":
-                        self.excluded = WENT_ON
+                case GateClosed():
+                    self._was_closed(effect)
                 case AccessExceeded():
                     self._expel(now)
                 case FailureReported(stations):
                     out.append(Noted("no_response", ", ".join(map(str, stations))))
                 case Ignored() | Noted():
                     out.append(effect)
+
+    def _indicated(self, view: ViewIndicated, out: list[Effect]) -> None:
+        self._due.append(view)
+
+    def _was_closed(self, closed: GateClosed) -> None:
+        if closed.because == "excluded":
+            self.excluded = WENT_ON
 
     def _post(self, to: Domain, messages: list[AnyAmpMessage] | list[FrameNak], out: list[Effect]) -> None:
         out += [HubPost(to, self.group, message) for message in messages]
@@ -357,25 +372,34 @@ class NegotiatedStation:
                 return
             self._due.popleft()
             if isinstance(first, RunDelivered):
-                position = first.position
-                for item in first.items:
-                    entry = decode_entry(item)
-                    if isinstance(entry, RunEntry):
-                        gallery.give_run(entry.sender, entry.run, position, out)
-                        position += entry.run.count
+                self._give_items(first, out)
             else:
-                mark = decode_entry(first.body)
-                if isinstance(mark, MarkEntry):
-                    gallery.give_view(mark.view, first.position, None, out)
-                    self._left.clear()
+                self._give_view(first, out)
+
+    def _give_items(self, run: RunDelivered, out: list[Effect]) -> None:
+        position = run.position
+        for item in run.items:
+            entry = decode_entry(item)
+            if isinstance(entry, RunEntry):
+                self.gallery.give_run(entry.sender, entry.run, position, out)
+                position += entry.run.count
+
+    def _give_view(self, change: ViewIndicated, out: list[Effect]) -> None:
+        mark = decode_entry(change.body)
+        if isinstance(mark, MarkEntry):
+            self.gallery.give_view(mark.view, change.position, None, out)
+            self._left.clear()
 
     def _is_confirmed(self, run: RunDelivered) -> bool:
         transfer = self.gate.state.transfer
         return run.data.sa != self.me or transfer is None or transfer.mdn != run.data.mdn
 
+    def _is_of_members(self, source: Domain, frame: AnyAmpFrame) -> bool:
+        """Are its runs of members of that host, in the one order, and can its views be shown?"""
+        return _is_of_members(source, frame)
+
 
 def _is_of_members(source: Domain, frame: AnyAmpFrame) -> bool:
-    """Are its runs of members of that host, in the one order, and can its views be shown?"""
     if isinstance(frame, DataFrame):
         if frame.control.attributes != ATTRIBUTES["atomic"]:
             return False  # at no position; or with a suspension, above those of all views to come

@@ -131,6 +131,15 @@ class FrameReceiver:
             found += [(host_of(stream), FrameNak(nak)) for nak in naks]
         return found
 
+    def meet(self, stream: Endpoint) -> None:
+        """A station of which we know the host alone: it is there instead of an earlier life of it."""
+        if stream not in self._whole:
+            for gone in [each for each in self._whole if host_of(each) == host_of(stream)]:
+                self._lacks.pop(gone, None)
+                self._parts.forget(gone)
+                del self._whole[gone]
+            self._whole[stream] = {}
+
     def follow(self, stations: Iterable[AmpStationId]) -> None:
         """Only these stations have a part in the group, each with one stream."""
         streams = frozenset([frame_stream(each) for each in stations])

@@ -82,6 +82,13 @@ OWN: Final = 0
 """The token of what we ask on our own account; programs' are above."""
 
 
+class ClaimKept(Event, frozen=True):
+    """From the service of a group: its claim is held until that is over, members or not; or is over now."""
+
+    group: Group
+    kept: bool
+
+
 class JoinClaimed(Event, frozen=True):
     """A member of a strong kind joins. Answered once, with `Done` or `Denied`, under `token`."""
 
@@ -105,7 +112,7 @@ class AskedClaim(Struct, eq=False):
 
 class ClaimAgent(Service):
     name = CLAIM_AGENT
-    takes = (ClaimAnswer, JoinClaimed, LinkUp, LinkDown, LinkMoved)
+    takes = (ClaimAnswer, JoinClaimed, ClaimKept, LinkUp, LinkDown, LinkMoved)
 
     def __init__(self, host: Domain, registry: Registry) -> None:
         self.host = host
@@ -114,6 +121,8 @@ class ClaimAgent(Service):
         self.begun: set[Group] = set()  # and of which we have one on disk
         self.over: set[Group] = set()  # that were deleted
         self.asked: dict[Group, AskedClaim] = {}
+        self.kept: set[Group] = set()
+        self._alone: set[Group] = set()  # no other host held it when we claimed it
         self.releasing: dict[Group, Ids] = {}
         self.up = False  # the link to the server
         self._server = parent(host)
@@ -134,6 +143,9 @@ class ClaimAgent(Service):
                     self._join(now, event, out)
                 except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
                     out.append(Answer(event.token, denied(refusal)))
+            case ClaimKept(group, kept):
+                (self.kept.add if kept else self.kept.discard)(group)
+                self._left(group, out)
             case Received(sender, ClaimAnswer() as answer):
                 if sender != self._server or answer.claimer != self.host:
                     out.append(Ignored("ClaimAnswer", "not a neighbour"))
@@ -205,6 +217,10 @@ class ClaimAgent(Service):
             self.releasing.pop(group, None)
             self._ask(group, kind, [event], out)
 
+    def is_alone(self, group: Group) -> bool:
+        """Had no other host a part in the group when we claimed it?"""
+        return group.scope == self.host or group in self._alone
+
     def _has_room(self, me: Endpoint) -> bool:
         user, groups = self._agent.user_of(me), self.held.keys() | self.asked.keys()
         count = len(groups)
@@ -271,6 +287,8 @@ class ClaimAgent(Service):
             self._failed(group, asked, answer, out)
         else:
             del self.asked[group]
+            if asked.waiting:
+                (self._alone.add if answer.alone else self._alone.discard)(group)
             self.made.discard(group)
             if answer.made:
                 self.made.add(group)
@@ -318,7 +336,7 @@ class ClaimAgent(Service):
 
     def _left(self, group: Group, out: list[Effect]) -> None:
         """Does this host still have members of the kind that it holds? If not, release the claim."""
-        if self._held(group) is None or self._members_of(group, strong=True):
+        if self._held(group) is None or self._is_used(group):
             return
         if group.scope == self.host:
             permanent = self._registry.is_permanent(group)
@@ -333,6 +351,9 @@ class ClaimAgent(Service):
         self.releasing[group] = ()
         if self.up:
             self._send_release(group, out)
+
+    def _is_used(self, group: Group) -> bool:
+        return group in self.kept or bool(self._members_of(group, strong=True))
 
     def _members_of(self, group: Group, *, strong: bool) -> list[Endpoint]:
         table = self._agent.groups.get(group)
@@ -380,7 +401,7 @@ class ClaimAgent(Service):
     def _renew(self, out: list[Effect]) -> None:
         """Our server, or another replica of it, knows nothing of what we hold and asked."""
         for group in sorted(self.held):
-            if not self._members_of(group, strong=True):
+            if not self._is_used(group):
                 del self.held[group]
                 self.asked.pop(group, None)
                 self.releasing[group] = ()

@@ -13,6 +13,13 @@ CLAIMS_OF_HOST_MAX: Final = 2_048
 """Groups that one host may claim in all scopes, as its cluster's server counts. For one of its users its
 agent claims as many as are free: half of them, for the only one."""
 
+GONE_S: Final = 120.0
+"""A host that its cluster's server has given up still holds its claims of groups with a monitor of their own:
+it may be with the others, on the other side of a cut. After so long it does not."""
+
+APART_S: Final = GONE_S / 2
+"""And its agent has ended its part in such a group by then: after so long without its server."""
+
 ASK_AGAIN_S: Final = 2.0
 """How often an agent repeats what was not answered. A takeover of the scope's server loses a question; this
 is how long that costs."""

@@ -53,6 +53,7 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     birth: Natural = 0  # of the claim: no two claims of one group have the same
     code: str = ""
     why: str = ""
+    alone: bool = False  # no other host holds the claim
     made: bool = False  # with ``stable="disk"``: this life of the host's agent may begin the order
 
 

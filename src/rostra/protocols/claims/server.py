@@ -13,7 +13,9 @@ kinds are ordered in one log, and every later leader has the records behind ever
 **Which hosts hold a claim.** A host whose agent the cluster's server declares dead has left, like its members
 in all other views; the cluster's server releases the claims that it forwarded for it. A domain that is cut
 off has not left: it may have members, and its claims stay until it releases them. When a host comes back it
-claims again; if another kind stands by then, its agent removes its members.
+claims again; if another kind stands by then, its agent removes its members. A group with a monitor of its own
+(`GroupKind.is_monitored`) may go on behind a cut from its server, so there a dead host's claim stands until
+its agent is back in another life, or for `GONE_S`. A host that holds such a claim alone founds the group.
 
 **Without room on the disk** a new claim is refused with the reason, a release is not answered, so that it is
 sent again, and claims of hosts that are gone are released when there is room.
@@ -50,7 +52,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, host_of, inside
-from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S
 from rostra.protocols.claims.messages import (
     Claim,
     ClaimAnswer,
@@ -61,7 +63,7 @@ from rostra.protocols.claims.messages import (
 )
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.gate import CLOSED, Gate
+from rostra.protocols.relaxed.gate import CLOSED, LED_CLOSED, Gate
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import REGISTRY, Registry
@@ -70,6 +72,7 @@ from rostra.protocols.relaxed.routing import OUTSIDE
 CLAIM_SERVER: ServiceName["ClaimServer"] = ServiceName("claims server")
 
 LOST: Final[TimerKey] = ("claims", "lost")
+GONE: Final = "gone"
 
 PASSED_ON: Final = "next hop is down"
 NO_SERVER: Final = "the root has no server"
@@ -99,7 +102,10 @@ class ClaimServer(Service):
             Domain, dict[Group, GroupKind]
         ] = {}  # at a cluster: by host, claims of wider scopes
         self.gone: dict[Domain, set[Group]] = {}  # the same of hosts that are gone: until that is answered
-        self._lost: list[Domain] = []  # hosts that are gone, and may hold claims of our own scope
+        self._lost: list[tuple[Domain, int]] = []
+        """Hosts that are gone, and may hold claims of our own scope; of all lives but this one. 0: of all;
+        -1: only those that end at once."""
+        self._lives: dict[Domain, int] = {}  # of the agents of a cluster, also of those that are gone
         self._registry = registry
         self._sequence = 0
 
@@ -118,12 +124,16 @@ class ClaimServer(Service):
                 if relation is None:
                     return [_ignored(message, "sender is not connected")]
                 return [*self._release_lost(), *self._received(now, sender, relation, message)]
+            case TimerFired((_, word, str(host))) if word == GONE:
+                return [] if host in self._neighbours.up else self._given_up(Domain(host), 0)
             case TimerFired():
                 return self._release_lost()
             case LinkDown(peer):
                 return self._link_down(peer)
             case RoomChanged("") if self._lost:
                 return [SetTimer(LOST, 0.0)]
+            case LinkUp(peer, life) if self._is_host(peer):
+                return self._link_up(peer, life)
             case LinkUp(peer) | LinkMoved(peer) if peer == self._neighbours.parent:
                 gone = sorted([(host, group) for host, groups in self.gone.items() for group in groups])
                 return [self._released(host, group) for host, group in gone]
@@ -179,6 +189,8 @@ class ClaimServer(Service):
         is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
         if not is_led and kind.membership is not MembershipKind.AGREED:
             return f"a restricted name cannot be {kind}"
+        if is_led and self._gate.is_by_authority(group):
+            return LED_CLOSED
         if not isinstance(message, ProvenClaim) or host_of(message.endpoint) != message.claimer:
             return "the claim of a restricted name needs the proof of a member of that host"
         return self._gate.why_not(now, group, message.endpoint, message.proof)
@@ -218,15 +230,11 @@ class ClaimServer(Service):
                 return _refused(message, TooLarge.code, why)
             if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
                 return _refused(message, TooLarge.code, why)
-            life = message.id.incarnation
-            standing = self.table.claim(name, host, message.group_kind, self.domain, life)
-            made = self.domain not in standing.holders and self.table.is_made(name, host, life)
-            records = [*self.table.records_of(name, host), *self.table.records_of(name, self.domain)]
-            rests_on = sorted(set(records), key=lambda each: each.version)
-            answer = _answer(message, standing.group_kind, standing.birth, made=made)
-            return [*map(Secure, rests_on), answer]
-        rests_on = self.table.records_of(name, host)
-        return [*map(Secure, rests_on), _answer(message, standing.group_kind, standing.birth)]
+            standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
+        rests_on = map(Secure, self.table.records_of(name, host))
+        alone = list(standing.holders) == [host]
+        made = self.table.is_made(name, host, message.id.incarnation, self.domain)
+        return [*rests_on, _answer(message, standing.group_kind, standing.birth, alone=alone, made=made)]
 
     # Of a wider one
 
@@ -272,15 +280,32 @@ class ClaimServer(Service):
 
     # Hosts that are gone
 
+    def _is_host(self, peer: Domain) -> bool:
+        return self._neighbours.cluster and self._neighbours.relation(peer) is Relation.CHILD
+
+    def _link_up(self, peer: Domain, life: int) -> list[Effect]:
+        """What it held in an earlier life it does not hold any more. With the first host that is there, the
+        time begins to run of those that were with a server before us, and are not with us."""
+        holders = [] if self._lives else [each for each in self.table.holders() if self._is_host(each)]
+        before, self._lives[peer] = self._lives.get(peer, life), life
+        waits = [SetTimer(("claims", GONE, each), GONE_S) for each in holders if each != peer]
+        return [*waits, *self._given_up(peer, life, passed=before != life)]
+
     def _link_down(self, peer: Domain) -> list[Effect]:
-        if not self._neighbours.cluster or self._neighbours.relation(peer) is not Relation.CHILD:
+        if not self._is_host(peer):
             return []
+        return [SetTimer(("claims", GONE, peer), GONE_S), *self._given_up(peer, -1)]
+
+    def _given_up(self, peer: Domain, life: int, *, passed: bool = True) -> list[Effect]:
         effects: list[Effect] = []
-        if self.table.held_by(peer):
+        if self.table.held_before(peer, life) if life > 0 else self.table.held_by(peer):
             # In a step of its own: notices of the loss do not wait for our replicas.
-            self._lost.append(peer)
+            self._lost.append((peer, life))
             effects.append(SetTimer(LOST, 0.0))
-        groups = self.passed.pop(peer, {})
+        held = self.passed.pop(peer, {})
+        groups = {each for each, kind in held.items() if passed and (life >= 0 or not kind.is_monitored)}
+        if rest := {each: kind for each, kind in held.items() if each not in groups}:
+            self.passed[peer] = rest
         if groups:
             self.gone.setdefault(peer, set()).update(groups)
         if self._neighbours.parent in self._neighbours.up:
@@ -293,8 +318,11 @@ class ClaimServer(Service):
             return []
         lost, self._lost = self._lost, []
         removed: list[KeyedRecord] = []
-        for host in lost:
-            for name in self.table.held_by(host):
+        for host, life in lost:
+            for name in self.table.held_before(host, life) if life > 0 else self.table.held_by(host):
+                standing = self.table.get(name)
+                if life < 0 and standing is not None and standing.group_kind.is_monitored:
+                    continue
                 permanent = self._registry.is_permanent(Group(name, self.domain))
                 removed += self.table.release(name, host, permanent=permanent)
         return [*map(Secure, removed)]
@@ -329,9 +357,10 @@ def _answer(
     *,
     code: str = "",
     why: str = "",
+    alone: bool = False,
     made: bool = False,
 ) -> ClaimAnswer:
-    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, made)
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made)
 
 
 def _ignored(message: object, why: str) -> Ignored:

@@ -1,11 +1,11 @@
 """The claims of one scope: which strong kind each group has, and which hosts have members in it.
 
     claim/<group>          kind and birth       made by the first claim, removed with the last holder
-    hold/<host>/<group>                         that host has members, or asked to have them
+    hold/<host>/<group>    life of the agent    that host has members, or asked to have them
     hold/<scope>/<group>                        with ``stable="disk"``: the order is begun, and on disks
 
-With ``stable="disk"`` the order of a group is begun by one host, which the first claim chooses; its hold
-says in which life of its agent. Until it is begun another one is chosen if that one is gone.
+With ``stable="disk"`` the order of a group is begun by one host: of those that hold the claim, the one that
+has held it for longest in one life of its agent.
 
 Both are keyed records (`core/records.py`), so a takeover or a restart loses none. A claim of a permanent
 group stays without holders.
@@ -28,12 +28,13 @@ CLAIM: Final = "claim/"
 HOLD: Final = "hold/"
 
 _decoder: Final = msgspec.msgpack.Decoder(GroupKind)
+_life_decoder: Final = msgspec.msgpack.Decoder(int)
 
 
 class StandingClaim(Struct, eq=False):
     group_kind: GroupKind
     birth: int
-    holders: set[Domain]
+    holders: dict[Domain, int]  # and in which life of its agent each claimed it
 
 
 class ClaimTable:
@@ -54,9 +55,19 @@ class ClaimTable:
         self._load()
         return sorted(self._claims)
 
+    def holders(self) -> list[Domain]:
+        """Of groups with a monitor of their own."""
+        self._load()
+        claims = [each for each in self._claims.values() if each.group_kind.is_monitored]
+        return sorted({host for claim in claims for host in claim.holders})
+
     def held_by(self, host: Domain) -> list[str]:
         self._load()
         return sorted([name for name, claim in self._claims.items() if host in claim.holders])
+
+    def held_before(self, host: Domain, life: int) -> list[str]:
+        """By an earlier life of its agent, as far as that is known."""
+        return [name for name in self.held_by(host) if self._claims[name].holders[host] not in (0, life)]
 
     def why_not(self, name: str, host: Domain) -> str:
         """Why this host cannot have a claim of this group; empty if it can."""
@@ -72,38 +83,29 @@ class ClaimTable:
             return f"{CLAIMS_OF_CHILD_MAX} claims of this scope are held by {self._child(host)}"
         return ""
 
-    def claim(
-        self, name: str, host: Domain, kind: GroupKind, scope: Domain | None = None, life: int = 0
-    ) -> StandingClaim:
-        """Hold the claim of this group, which is of this kind if there is one; in this life of the host's
-        agent."""
+    def claim(self, name: str, host: Domain, kind: GroupKind, life: int = 0) -> StandingClaim:
+        """Hold the claim of this group, which is of this kind if there is one."""
         self._load()
         claim = self._claims.get(name)
         if claim is None:
             record = self._records.put(CLAIM + name, msgspec.msgpack.encode(kind))
-            claim = self._claims[name] = StandingClaim(kind, record.version, set())
+            claim = self._claims[name] = StandingClaim(kind, record.version, {})
         assert claim.group_kind == kind, f"{name} is {claim.group_kind}"
-        makes = kind.stable == "disk" and scope not in claim.holders and self._maker(name) in (None, host)
-        if host not in claim.holders:
-            claim.holders.add(host)
-            self._held_by[self._child(host)] += 1
-            self._records.put(_hold(name, host), str(life).encode() if makes else b"")
-        elif makes and not self.is_made(name, host, life):
-            self._records.put(_hold(name, host), str(life).encode())
+        if claim.holders.get(host) != life:
+            self._records.put(_hold(name, host), msgspec.msgpack.encode(life))
+            self._held_by[self._child(host)] += host not in claim.holders
+            claim.holders[host] = life
         self._seen = self._records.version
         return claim
 
-    def _maker(self, name: str) -> Domain | None:
-        """Which of the holders may begin the order."""
-        for host in sorted(self._claims[name].holders):
-            if (record := self._records.get(_hold(name, host))) is not None and record.data:
-                return host
-        return None
-
-    def is_made(self, name: str, host: Domain, life: int) -> bool:
+    def is_made(self, name: str, host: Domain, life: int, scope: Domain) -> bool:
         """May this life of this host's agent begin the order?"""
-        record = self._records.get(_hold(name, host))
-        return record is not None and record.data == str(life).encode()
+        claim = self._claims[name]
+        if claim.group_kind.stable != "disk" or scope in claim.holders or claim.holders.get(host) != life:
+            return False
+        held = {each: self._records.get(_hold(name, each)) for each in claim.holders}
+        since = {each: record.version for each, record in held.items() if record is not None}
+        return min(since, key=lambda each: since[each], default=None) == host
 
     def why_not_begun(self, name: str, scope: Domain) -> str:
         """Why there can be no further group whose claim stands without hosts; empty if there can."""
@@ -117,9 +119,9 @@ class ClaimTable:
         """Its order is begun: the claim stands, whatever hosts are there."""
         claim = self._claims[name]
         if scope not in claim.holders:
-            claim.holders.add(scope)
+            claim.holders[scope] = 0
             self._held_by[self._child(scope)] += 1
-            self._records.put(_hold(name, scope), b"")
+            self._records.put(_hold(name, scope), msgspec.msgpack.encode(0))
             self._seen = self._records.version
 
     def release(self, name: str, host: Domain, *, permanent: bool) -> list[KeyedRecord]:
@@ -128,7 +130,7 @@ class ClaimTable:
         claim = self._claims.get(name)
         if claim is None or host not in claim.holders:
             return []
-        claim.holders.discard(host)
+        del claim.holders[host]
         self._held_by[self._child(host)] -= 1
         removed = [self._records.put(_hold(name, host), None)]
         self._seen = self._records.version
@@ -164,11 +166,11 @@ class ClaimTable:
         for record in self._records.under(CLAIM):
             name, kind = record.key.removeprefix(CLAIM), decode_kind(record.data or b"")
             if kind is not None and _is_name(name):
-                self._claims[name] = StandingClaim(kind, record.version, set())
+                self._claims[name] = StandingClaim(kind, record.version, {})
         for record in self._records.under(HOLD):
             host, _, name = record.key.removeprefix(HOLD).partition("/")
             if name in self._claims and _is_path(host):
-                self._claims[name].holders.add(Domain(host))
+                self._claims[name].holders[Domain(host)] = _decode_life(record.data or b"")
                 self._held_by[self._child(Domain(host))] += 1
 
 
@@ -178,6 +180,14 @@ def decode_kind(data: bytes) -> GroupKind | None:
     except UNDECODABLE:
         return None
     return kind if kind.is_claimed else None
+
+
+def _decode_life(data: bytes) -> int:
+    """0: not known."""
+    try:
+        return max(0, _life_decoder.decode(data))
+    except UNDECODABLE:
+        return 0
 
 
 def _hold(name: str, host: Domain) -> str:

@@ -31,8 +31,9 @@ from rostra.protocols.access.requests import JoinRestricted
 from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
 from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.agent import ORDER_AGENT
 from rostra.protocols.atomic.config import ordered_kind, why_not_ordered
-from rostra.protocols.atomic.events import DeliverAll
+from rostra.protocols.atomic.events import DeliverAll, OrderJoinAsked, OrderLeaveAsked
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
@@ -597,6 +598,9 @@ class FrontCore:
     ) -> None:
         kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
         refusal: RostraError | None = why_not_ordered(kind)
+        if kind.is_monitored and "!" in join.group.name:
+            what = f"{join.group} is a restricted name, and a group that is {kind} has none"
+            refusal = NotAvailable(what, fix='use membership="agreed"')
         if refusal is None and HOST not in self.port.stack:
             refusal = NotAvailable(
                 f'{self.path} has no delivery="atomic"', fix="connect to the agent of a real host"
@@ -613,18 +617,19 @@ class FrontCore:
             session.reads_views(endpoint, join.group)
             session.speaks_in_order(endpoint, join.group)
         our_token = session.expect(token, endpoint, join, is_new)
+        asked = OrderJoinAsked if kind.is_monitored else AgreedJoinAsked
         self.port.step(
-            AgreedJoinAsked(
-                *(endpoint, our_token, join.group, kind, join.create, join.meta),
-                slow=join.slow,
-            )
+            asked(*(endpoint, our_token, join.group, kind, join.create, join.meta), slow=join.slow)
         )
 
     def leave_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
         self.exits(endpoint, leave.group)
-        self.port.step(AgreedLeaveAsked(endpoint, session.expect(token, endpoint, leave), leave.group))
+        orders = self.port.stack.find(ORDER_AGENT)
+        monitored = orders is not None and leave.group in orders.monitored.groups
+        asked = OrderLeaveAsked if monitored else AgreedLeaveAsked
+        self.port.step(asked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
     def has_no_time(self) -> bool:
         """Has this turn no time for what more programs ask? It is looked at now and then."""

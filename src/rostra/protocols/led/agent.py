@@ -46,7 +46,7 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
 from rostra.groups.attributes import DoubtAttributes
-from rostra.groups.kinds import LED, DeliveryKind, MembershipKind, why_no_pair
+from rostra.groups.kinds import LED, DeliveryKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
@@ -305,9 +305,7 @@ class LedAgent(Service):
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
         self.directory.check_may_join(group, me)
         if join.delivery is not DeliveryKind.NONE:
-            raise why_no_pair(MembershipKind.LED, join.delivery) or BadInput(
-                f'JoinLed with delivery="{join.delivery.value}"', fix="use Enter"
-            )
+            raise BadInput(f'JoinLed with delivery="{join.delivery.value}"', fix="use Enter or JoinOrdered")
         if len(join.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(join.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         known = self.sets.get(group)

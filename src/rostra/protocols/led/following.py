@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rostra.core.effects import SetTimer, Tell
-from rostra.groups.kinds import LED, LED_FIFO
+from rostra.groups.kinds import LED, DeliveryKind, MembershipKind
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
@@ -130,4 +130,7 @@ def without_doubt(member: Member) -> Member:
 def is_speaker(table: LocalGroup, endpoint: Endpoint) -> bool:
     """Members that speak follow the directory: their streams hang on it."""
     member = table.members.get(endpoint)
-    return member is not None and member.kind == LED_FIFO
+    kind = None if member is None else member.kind
+    return (
+        kind is not None and kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.NONE
+    )

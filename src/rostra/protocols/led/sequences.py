@@ -219,11 +219,11 @@ class Sequences:
         known = self.opened.get(number)
         if known is None or known.source != me:
             raise NotMember(f"{me} has no sequence {number}", fix="open one")
-        if not known.destinations:
-            raise VehicleBroken(f"nobody of {known.group} is served any more", fix="open another sequence")
         return known
 
     def _send(self, known: OpenedSequence, body: bytes) -> None:
+        if not known.destinations:
+            raise VehicleBroken(f"no member of {known.group} is served any more", fix="open another sequence")
         _check_size(body)
         known = replace(known, sent=known.sent + 1)
         self.opened[known.number] = known

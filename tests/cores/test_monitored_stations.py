@@ -1,0 +1,152 @@
+"""Stations of a group with a monitor of its own, frame by frame: receipts, rosters, frames of strangers."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from rostra.core.effects import Effect, Ignored
+from rostra.groups.attributes import Slow
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.atomic.emitter import ATTRIBUTES
+from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.frames import AmpStationId, AmpViewId, DataFrame, DecisionFrame, FrameControl
+from rostra.protocols.atomic.messages import AnyStationMessage, RunEntry, StationId, encode_entry
+from rostra.protocols.atomic.monitored import MonitoredStation
+from rostra.protocols.atomic.negotiated import NegotiatedStation
+from rostra.protocols.atomic.requests import OrderedRun
+from rostra.protocols.atomic.roster import HostRoster, RosterMember, decode_item, places_in
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of
+
+GROUP = Group("chess", Domain("eu.fr"))
+A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
+
+
+def member(host: Domain) -> Endpoint:
+    return Endpoint(f"{host}/ann#1")
+
+
+def control(sa: AmpStationId, view: AmpViewId, mtn: int, mdn: int) -> FrameControl:
+    return FrameControl(GROUP, sa, mtn, mdn, view, ATTRIBUTES["atomic"])
+
+
+class Monitored:
+    """Stations, each with one member that reads; they come in one after the other."""
+
+    def __init__(self, *hosts: Domain) -> None:
+        self.stations: dict[Domain, MonitoredStation] = {}
+        self.given: dict[Domain, list[OrderedRun | MemberView]] = {each: [] for each in hosts}
+        self.ignored: list[Ignored] = []
+        self.loses: Callable[[Domain, AnyStationMessage], bool] = lambda to, message: False
+        self._passing: deque[tuple[Domain, Domain, AnyStationMessage]] = deque()
+        for nth, host in enumerate(hosts):
+            self.stations[host] = MonitoredStation(GROUP, StationId(host, 1), "all", 1400)
+            for each in self.stations.values():
+                each.contacts = frozenset(self.stations)
+            self.do(host, self._comes_in(member(host), founds=not nth))
+
+    def _comes_in(self, me: Endpoint, *, founds: bool) -> Callable[[MonitoredStation, list[Effect]], None]:
+        def come(station: MonitoredStation, out: list[Effect]) -> None:
+            station.enter(0.0, me, Slow.THROTTLE, b"", out)
+            station.open(0.0, out, founds=founds)
+
+        return come
+
+    def do(self, host: Domain, doing: Callable[[MonitoredStation, list[Effect]], None]) -> None:
+        out: list[Effect] = []
+        doing(self.stations[host], out)
+        self._take(host, out)
+        while self._passing:
+            to, source, message = self._passing.popleft()
+            answers: list[Effect] = []
+            self.stations[to].heard(0.0, source, message, answers)
+            self._take(to, answers)
+
+    def say(self, host: Domain, body: bytes) -> None:
+        event = OrderSubmitted(member(host), GROUP, 1, block_of([body]))
+        self.do(host, lambda station, out: station.submitted(0.0, event, out))
+
+    def hear(self, host: Domain, source: Domain, message: AnyStationMessage) -> None:
+        self.do(host, lambda station, out: station.heard(0.0, source, message, out))
+
+    def runs(self, host: Domain) -> int:
+        return len([each for each in self.given[host] if isinstance(each, OrderedRun)])
+
+    def _take(self, host: Domain, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case DeliverAll(item=OrderedRun() | MemberView() as item):
+                    self.given[host].append(item)
+                case HubPost(to, _, message):
+                    self._pass_on(host, (to,), message)
+                case StationCast(hosts, _, message):
+                    self._pass_on(host, hosts, message)
+                case Ignored():
+                    self.ignored.append(effect)
+
+    def _pass_on(self, source: Domain, hosts: Sequence[Domain], message: AnyStationMessage) -> None:
+        known = [to for to in hosts if to in self.stations and not self.loses(to, message)]
+        self._passing.extend([(to, source, message) for to in known])
+
+
+@pytest.mark.spec("A-077", "A-078")
+def test_who_comes_in_knows_all_members_and_their_ranks() -> None:
+    net = Monitored(A, B, C)
+    assert len({station.roster.line for station in net.stations.values()}) == 1
+    ranked = tuple([member(host) for host in (A, B, C)])
+    for station in net.stations.values():
+        assert tuple([each.endpoint for each in station.roster.members]) == ranked
+        assert station.gallery.view is not None and station.gallery.view.joined == (member(C),)
+    numbers = [each.number for each in net.given[A] if isinstance(each, MemberView)]
+    assert numbers == sorted(set(numbers)), "its number is its position"
+
+
+def without_a_decision_at_one_host() -> Monitored:
+    net = Monitored(A, B, C)
+    net.say(A, b"all have it")
+    assert [net.runs(each) for each in (A, B, C)] == [1, 1, 1]
+    net.loses = lambda to, message: to == C and isinstance(message, DecisionFrame)
+    net.say(A, b"C does not know that it is decided")
+    assert [net.runs(each) for each in (B, C)] == [2, 1]
+    return net
+
+
+@pytest.mark.spec("A-052", "A-085")
+def test_a_sender_has_no_receipt_before_every_host_has_the_decision() -> None:
+    assert without_a_decision_at_one_host().runs(A) == 1
+
+
+def test_a_receipt_before_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NegotiatedStation, "_is_confirmed", lambda self, run: True)
+    assert without_a_decision_at_one_host().runs(A) == 2
+
+
+@pytest.mark.spec("A-010", "A-013", "A-102")
+def test_a_host_speaks_for_its_own_members_only() -> None:
+    net = Monitored(A, B)
+    before = net.stations[B].roster
+    view = net.stations[A].gate.state.view
+    assert view is not None
+    run = encode_entry(RunEntry(0, member(B), Run(1, 1, block_of([b"x"]))))
+    roster = msgspec.msgpack.encode(HostRoster("x", (RosterMember(member(B), b""),), changed=True))
+    mine = net.stations[A].gate.state
+    for item in (run, roster, b"nothing"):
+        frame = DataFrame(control(net.stations[A].me, view.id, mine.mtn + 1, mine.mdn + 1), (item,))
+        net.hear(B, A, frame)
+        assert net.ignored.pop().why == "not of its members"
+    stranger = DataFrame(control(AmpStationId(C, 1), view.id, 1, 1), (run,))
+    net.hear(B, C, stranger)
+    assert net.ignored.pop().why == "not in the view"
+    assert net.stations[B].roster == before
+
+
+def test_what_is_no_item_is_none_and_takes_no_position() -> None:
+    changed = msgspec.msgpack.encode(HostRoster("x", (), changed=True))
+    again = msgspec.msgpack.encode(HostRoster("x", ()))
+    run = encode_entry(RunEntry(0, member(A), Run(1, 2, block_of([b"x", b"y"]))))
+    assert places_in((changed, again, run, b"", b"\x93\x07")) == 3
+    assert decode_item(msgspec.msgpack.encode([3, "x", [["no endpoint", b"", 0]], [], True])) is None
+    assert decode_item(msgspec.msgpack.encode([9, "x"])) is None
