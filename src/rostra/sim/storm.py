@@ -114,7 +114,7 @@ MONITORED: Final = "monitored"
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
     *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG),
-    *(KEPT, MONITORED),
+    *(MONITORED, KEPT),
 )
 """What a storm can blow through."""
 
