@@ -114,6 +114,7 @@ class NodePlan(Struct, frozen=True, array_like=True):
     access: AccessConfig = AccessConfig()
     led: LedConfig = LedConfig()
     scopes: ScopesConfig = ScopesConfig()
+    keeps_logs: bool = True  # it has a disk
 
 
 class VoterPlan(Struct, frozen=True, array_like=True):
@@ -140,6 +141,8 @@ def receiving_hosts(stack: Stack, group: Group) -> set[Domain]:
 
 def make_stack(plan: NodePlan, registry: Registry) -> Stack:
     plan.agreed.check_lease(plan.links)
+    if not plan.keeps_logs:
+        registry.logs = None
     return _agent(plan, registry) if plan.is_agent else _server(plan, registry)
 
 
@@ -220,7 +223,8 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
     services = access, UniqueAgent(), *scopes, *agreed, led, ClaimAgent(plan.path, registry), local
     if plan.fifo is None:
         return Stack(*services)
-    return Stack(HostCore(plan.path, plan.fifo.config), OrderAgent(plan.path, plan.fifo.config), *services)
+    order = OrderAgent(plan.path, plan.fifo.config, registry.logs)
+    return Stack(HostCore(plan.path, plan.fifo.config), order, *services)
 
 
 def _server(plan: NodePlan, registry: Registry) -> Stack:

@@ -199,6 +199,7 @@ MESSAGES: list[Any] = [
     voter.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
     voter.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
+    claims.ClaimBegun(ID, Domain("eu.fr.paris.h1"), CHESS),
     claims.ProvenClaim(
         ID,
         Domain("eu.fr.paris.h1"),
@@ -364,6 +365,7 @@ REQUESTS: list[Any] = [
         *(CAFE, MembershipKind.RELAXED, "negotiated", "majority", "majority", False, b"rank 1", Slow.EXPEL)
     ),
     ordered.LeaveOrdered(CHESS),
+    ordered.ForgetOrdered(CHESS, 812),
     calls.GroupCall(CHESS, calls.LookAt(3, 1, 8)),
     calls.DrainHost(True),
     calls.AdministerSet(PARIS, calls.SetVerb.SPLIT, (PARIS,), ("north", "south")),

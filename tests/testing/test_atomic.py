@@ -122,7 +122,7 @@ def test_who_leaves_gets_its_receipts_first_and_the_others_a_view(world: World) 
         ({"membership": "relaxed", "order": "hub"}, NotAvailable, "relaxed"),
         ({"membership": "agreed", "order": "medium"}, NotAvailable, "one medium"),
         ({"membership": "agreed", "order": "negotiated", "stable": "majority"}, NotAvailable, "all hosts"),
-        ({"membership": "agreed", "stable": "disk"}, NotAvailable, "disk"),
+        ({"membership": "agreed", "stable": "disk"}, BadInput, "might not have"),
         ({"membership": "agreed", "stable": "majority"}, BadInput, "might not have"),
         ({"membership": "agreed", "stable": "maybe"}, BadInput, "use one of"),
     ],

@@ -46,6 +46,7 @@ SHAPES: Final = (
     *("single", "pair", "uneven", "T-REF", "fifo", "crowd", "hostile", "claims", "disks"),
     *("views", "living", "primary", "spoken", "failover", "moves", "casts", "sets", "order", "strong"),
     "monitored",
+    "kept",
 )
 """`rostra.sim.storm.STORMS`, for a help that does not import it."""
 

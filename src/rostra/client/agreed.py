@@ -39,6 +39,10 @@ UNREAD_MAX: Final = 1_000
 """Items that may wait here before the agent is told to wait; a quarter of it and it may go on."""
 
 
+AGENT_LOST: Final = "the agent is lost"
+"""In `Blocked`: what comes next is of another membership."""
+
+
 class AgreedMembership(OneReader):
     """This endpoint is in a group with ``membership="agreed"``, until `leave` or the end of its
     ``async with``.
@@ -233,7 +237,7 @@ class AgreedMembership(OneReader):
         self._ready.clear()
         self._put(self.blocked)
 
-    def lose(self, cause: str = "the agent is lost") -> None:
+    def lose(self, cause: str = AGENT_LOST) -> None:
         """The agent is gone: as far as the group knows, we have crashed."""
         self._stopped = False
         self.view = None

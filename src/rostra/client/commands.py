@@ -73,6 +73,7 @@ class StatePart(Struct, frozen=True, array_like=True, tag=3, gc=False):
     nth: Count
     is_last: bool
     data: bytes
+    since: Count = 0  # the position of the last message that is in it
 
 
 class StateOffered(Struct, frozen=True, array_like=True, tag=4):

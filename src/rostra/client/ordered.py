@@ -90,6 +90,7 @@ from rostra.protocols.atomic.config import WINDOW_BYTES, WINDOW_MESSAGES
 from rostra.protocols.atomic.requests import (
     GIVEN_UP,
     WENT_ON,
+    ForgetOrdered,
     JoinOrdered,
     LeaveOrdered,
     OrderClosed,
@@ -244,6 +245,10 @@ class Ordered(ShowsViews, OneReader):
                     done.exception()  # read once: asyncio would log it if nobody waits for it
                 elif tally.is_done:
                     done.set_result(None)
+
+    async def forget(self, position: int) -> None:
+        """With ``stable="disk"``: what is before this position need not be kept on our host any more."""
+        await self.me._connection.settle(self.me._post(ForgetOrdered(self.group, position)))
 
     def send_soon(self, payload: bytes) -> Awaitable[Receipt]:
         """The same without waiting: await the result for the receipt, or its error, whenever you like."""
@@ -590,12 +595,12 @@ class Ordered(ShowsViews, OneReader):
         if type(item) is OrderedRun:
             run = item.run
             self._keep((item.stream, run, item.position), len(run.block))
-            if item.stream == self.me.endpoint:
+            if item.stream == self.me.endpoint and self._views.view is not None:
                 self._has_place(run.first, run.count, item.position, self._view_number)
             return
         if type(item) is Loan:
             self._keep(item, item.size)
-            if item.sender == self.me.endpoint:
+            if item.sender == self.me.endpoint and self._views.view is not None:
                 self._has_place(item.first, item.count, item.position, self._view_number)
             return
         match item:

@@ -57,6 +57,10 @@ LATER_MAX: Final = 1_000_000
 
 CHECKPOINTS_KEPT: Final = 4
 
+SAVE_BYTES: Final = 1 << 20
+"""With ``stable="disk"``: after so many bytes of commands, and twice as many as a state has, the state is put
+into the order again. Raising it: less is written, and more is applied again when all were lost."""
+
 STATE_LOST: Final = "the state is lost"
 ALL_GONE: Final = f"{STATE_LOST}: every member that had it is gone"
 NOT_SURE: Final = f"{STATE_LOST}: not every member that may have had the last of it came back"
@@ -83,13 +87,25 @@ class StateLost(Struct, frozen=True):
     why: str
 
 
-ReplicaAct = SendInOrder | CommandAnswered | ReplicaDiverged | StateLost
+class StateSaved(Struct, frozen=True):
+    """With ``stable="disk"``: a state is in the order, with all messages below this position in it."""
+
+    position: int
+
+
+ReplicaAct = SendInOrder | CommandAnswered | ReplicaDiverged | StateLost | StateSaved
 
 
 class ReplicaCore:
-    def __init__(self, log: CommandLog, session: bytes) -> None:
+    def __init__(self, log: CommandLog, session: bytes, *, on_disk: bool = False) -> None:
         self.log = log
         self.session = session
+        self.on_disk = on_disk
+        self.is_saved = not on_disk  # a state is in the order, to begin with when all are lost
+        self._past: list[tuple[Endpoint, int, bytes]] = []  # what was kept, before our first view
+        self._unsaved = 0  # bytes of commands since the last state in the order
+        self._saving = 0  # bytes of ours that is on its way there
+        self._size = 0  # of the last one
         self.me: Endpoint | None = None  # as of the last view
         self.ignored = 0  # messages that no replica sent
         self._number = 0  # of the last view
@@ -127,7 +143,14 @@ class ReplicaCore:
         self._members = members
         self._needs = {each: number for each, number in self._needs.items() if each in members}
         self._needs.update(dict.fromkeys(joined, view.number))
-        if len(joined) == len(members):
+        past, self._past = self._past, []
+        if len(joined) == len(members) and self._recall(past, acts):
+            self._needs = {}
+        elif len(joined) == len(members) and self.on_disk:
+            del self._needs[members[0]]
+            self.is_saved = False
+            self.log.birth = self.log.birth or self.session
+        elif len(joined) == len(members):
             self._found(members[0], acts)
         elif self.is_not_sure and joined:
             acts.append(self._offer(is_founder=True))
@@ -143,14 +166,16 @@ class ReplicaCore:
             return acts
         self._last = None
         self._view(view)
-        if donor == me and joined:
-            acts.append(SendInOrder(self._pieces(view.number)))
+        if donor == me and ((joined and self._needs) or not self.is_saved):
+            self._save(acts)
         self._compare(acts)
         return acts
 
     def delivered(self, sender: Endpoint, position: int, body: bytes) -> list[ReplicaAct]:
         acts: list[ReplicaAct] = []
-        if self.has_state:
+        if self.me is None and self.on_disk:
+            self._past.append((sender, position, body))
+        elif self.has_state:
             self._one(sender, position, body, acts)
         else:
             command = decode_command(body)
@@ -182,7 +207,7 @@ class ReplicaCore:
         self.me = me
         self._needs, self._donor = {}, None
         self._parts, self._later = {}, []
-        self._said = {}
+        self._said, self._saving = {}, 0
         self._founder, self._offers = None, {}
 
     def _view(self, view: View) -> None:
@@ -203,6 +228,9 @@ class ReplicaCore:
             acts.append(CommandAnswered(command.number, outcome))
         if self.log.commands != before and self.log.is_checkpoint:
             acts.append(SendInOrder((encode_command(self.log.digest()),)))
+        self._unsaved += len(body)
+        if self.on_disk and self._unsaved > max(SAVE_BYTES, 2 * self._size) and self._donor == self.me:
+            self._save(acts)
 
     def _other(self, sender: Endpoint, command: object, acts: list[ReplicaAct]) -> None:
         match command:
@@ -210,10 +238,54 @@ class ReplicaCore:
                 self._digest(sender, commands, digest, acts)
             case StatePart(view, _, True) if sender not in self._needs:
                 self._needs = {each: number for each, number in self._needs.items() if number > view}
+                self._saved(sender, command, acts)
             case OrderBarrier() | StatePart() | StateOffered():
                 pass
             case None:
                 self.ignored += 1
+
+    # On disk
+
+    def _save(self, acts: list[ReplicaAct]) -> None:
+        """Our state, into the order: who joins takes it, and so do all if all are lost."""
+        if not self._saving or self._needs:
+            pieces = self._pieces(self._number)
+            self._saving = sum(map(len, pieces))
+            acts.append(SendInOrder(pieces))
+
+    def _saved(self, sender: Endpoint, part: StatePart, acts: list[ReplicaAct]) -> None:
+        if self.on_disk:
+            self.is_saved, self._unsaved = True, 0
+            self._size = part.nth * PART_BYTES + len(part.data)
+            if sender == self.me:
+                self._saving = 0
+            acts.append(StateSaved(max(0, part.since + 1 - self.log.base)))
+
+    def _recall(self, past: list[tuple[Endpoint, int, bytes]], acts: list[ReplicaAct]) -> bool:
+        """None is here that has the state: it is the last one in the order that is whole, and what came after
+        it was made. False: there is none, and so no command was answered."""
+        parts: dict[Endpoint, list[bytes]] = {}
+        found: tuple[bytes, int] | None = None
+        for sender, _, body in past:
+            part = decode_command(body)
+            if isinstance(part, StatePart):
+                held = parts.setdefault(sender, [])
+                if part.nth == 0:
+                    held.clear()
+                held.append(part.data)
+                if part.is_last and len(held) == part.nth + 1:
+                    found = b"".join(held), len(held)
+        if found is None:
+            return False
+        self.log.birth, self.log.position = b"", 0  # what we have is not newer than what is kept
+        self.log.restore(found[0])
+        self.log.view = 0  # numbers of views begin anew
+        self.is_saved, self._saving, self._unsaved, self._size = True, 0, 0, len(found[0])
+        for sender, position, body in past:
+            if self.place(position) > self.log.position and isinstance(decode_command(body), CommandAsked):
+                self._one(sender, position, body, acts)
+        acts[:] = [each for each in acts if isinstance(each, CommandAnswered)]
+        return True
 
     # A group that begins anew
 
@@ -270,7 +342,10 @@ class ReplicaCore:
         data = self.log.snapshot()
         pieces = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
         last = len(pieces) - 1
-        return tuple([encode_command(StatePart(view, n, n == last, each)) for n, each in enumerate(pieces)])
+        since = self.log.position
+        return tuple(
+            [encode_command(StatePart(view, n, n == last, each, since)) for n, each in enumerate(pieces)]
+        )
 
     def _part(self, sender: Endpoint, part: StatePart, acts: list[ReplicaAct]) -> None:
         assert self.me is not None
@@ -293,6 +368,7 @@ class ReplicaCore:
             acts.append(StateLost(f"{sender} sent a state that cannot be read: {error!r}"))
             return
         self._parts, self._last, self._founder = {}, None, None
+        self._saved(sender, part, acts)
         self._needs = {each: number for each, number in self._needs.items() if number > part.view}
         later, self._later = self._later, []
         for item in later:
@@ -325,6 +401,12 @@ class ReplicaCore:
 
 
 def new_core(
-    object_: object, signatures: Mapping[str, Signature], session: bytes, checkpoint_every: int
+    object_: object,
+    signatures: Mapping[str, Signature],
+    session: bytes,
+    checkpoint_every: int,
+    *,
+    on_disk: bool = False,
 ) -> ReplicaCore:
-    return ReplicaCore(CommandLog(object_, signatures, checkpoint_every=checkpoint_every), session)
+    log = CommandLog(object_, signatures, checkpoint_every=checkpoint_every)
+    return ReplicaCore(log, session, on_disk=on_disk)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, S
 
 from msgspec import Struct
 
+from rostra.client.agreed import AGENT_LOST
 from rostra.client.choices import Membership
 from rostra.client.commands import (
     CHECKPOINT_EVERY,
@@ -46,6 +47,7 @@ from rostra.client.replica_core import (
     ReplicaDiverged,
     SendInOrder,
     StateLost,
+    StateSaved,
     new_core,
 )
 from rostra.client.session import within
@@ -204,7 +206,11 @@ class Replication:
         self.object = object_
         self._place = place
         self._core: ReplicaCore = new_core(
-            object_, commands_of(type(object_)), dialler().luck.randbytes(16), checkpoint_every
+            object_,
+            commands_of(type(object_)),
+            dialler().luck.randbytes(16),
+            checkpoint_every,
+            on_disk=place.stable == "disk",
         )
         self._group: Ordered | None = None
         self._ready = asyncio.Event()  # we have the state, and our side goes on
@@ -416,11 +422,13 @@ class Replication:
                 self._act(core.viewed(self.me.endpoint, item))
                 self._tell(item)
                 self._wake()
-            case Blocked():
+            case Blocked(because=because):
+                if because == AGENT_LOST and core.on_disk:
+                    core.left()  # and what was kept comes before the next view
                 self._lose()
                 self._tell(item)
                 return
-        if core.has_state and not self._ready.is_set():
+        if core.has_state and core.is_saved and not self._ready.is_set():
             self._give_up()
             self._ready.set()
         self._watch_for_others()
@@ -458,6 +466,8 @@ class Replication:
                     self._tell(act)
                 case StateLost(why):
                     raise self._state_lost(why)
+                case StateSaved(position):
+                    self._do(self._forget(position))
 
     def _do(self, what: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(what)
@@ -470,6 +480,12 @@ class Replication:
     def _tell(self, item: ReplicaItem) -> None:
         for stream in self._streams:
             stream.put(item)
+
+    async def _forget(self, position: int) -> None:
+        group = self._group
+        assert group is not None
+        with contextlib.suppress(RostraError):
+            await group.forget(position)
 
     async def _send(self, payloads: tuple[bytes, ...]) -> None:
         """State for a joiner, or a digest. If we are put out, another member does it."""

@@ -80,6 +80,13 @@ class GivenPrefix(Struct, frozen=True, gc=False):
             run.count,
         )
 
+    def passed(self, position: int) -> "GivenPrefix":
+        """Views that are placed again, which no member is shown, have places before this one."""
+        if self.next is None or self.next >= position:
+            return self
+        count = self.count + position - self.next
+        return GivenPrefix(self.view, self.begins, position, count, self._folded(self.length))
+
     def _folded(self, length: int) -> bytes:
         if not length:
             return self.chain or self.view.encode()
@@ -107,9 +114,10 @@ class _Reader:
 
 
 class _OrderedGroup:
-    __slots__ = ("places", "readers", "slowest_us")
+    __slots__ = ("on_disk", "places", "readers", "slowest_us")
 
     def __init__(self) -> None:
+        self.on_disk = False
         self.readers: dict[Endpoint, _Reader] = {}
         self.places: dict[str, ViewPlaced] = {}  # by the view's id
         self.slowest_us: int | None = None  # of our members' messages since the last row
@@ -150,7 +158,8 @@ class OrderRows:
                 continue
             before = reader.prefix
             if (same := moved.get(id(before))) is None:
-                same = moved[id(before)] = (before, before.given(item), [])
+                base = before.passed(item.position) if known.on_disk else before
+                same = moved[id(before)] = (before, base.given(item), [])
             reader.prefix = same[1]
             same[2].append(me)
         for before, after, readers in moved.values():
@@ -175,7 +184,9 @@ class OrderRows:
             known.readers[me] = _Reader(prefix)
 
     def placed(self, placed: ViewPlaced) -> None:
-        places = self._groups.setdefault(placed.group, _OrderedGroup()).places
+        known = self._groups.setdefault(placed.group, _OrderedGroup())
+        known.on_disk = placed.stable == "disk"
+        places = known.places
         places[key_of(placed.view)] = placed
         while len(places) > PLACES_MAX:
             del places[next(iter(places))]

@@ -28,6 +28,7 @@ from msgspec import Struct, msgpack
 
 from rostra.core.disk import RoomChanged
 from rostra.core.effects import Asked, EndpointGone, Event, FellBehind, Instant, Secured, TimerFired
+from rostra.core.logs import LogBatch
 from rostra.core.observer import (
     BESIDE,
     NeighbourAdded,
@@ -80,6 +81,7 @@ class Began(Word, frozen=True, tag=0):
         None  # of a replica; `plan` is then that of the server that it leads or will lead
     )
     own: RecordSet = RecordSet()  # of its own scope, by key
+    logs: tuple[LogBatch, ...] = ()
 
 
 class Turn(Word, frozen=True, tag=1):

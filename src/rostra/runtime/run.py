@@ -353,7 +353,10 @@ def _journals(at: str, process: Process) -> "Journals":
 
 def _hosted(plan: NodePlan, store: DiskStore) -> HostedNode:
     registry = store.registry()
-    began = Began(FORMAT, plan, registry.copies(plan.path), own=registry.own.all())
+    plan = replace(plan, keeps_logs=registry.logs is not None)
+    began = Began(
+        FORMAT, plan, registry.copies(plan.path), own=registry.own.all(), logs=registry.log_batches()
+    )
     return HostedNode(make_node(plan, make_stack(plan, registry)), store, is_agent=plan.is_agent, began=began)
 
 

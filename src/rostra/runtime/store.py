@@ -20,21 +20,23 @@ import contextlib
 import errno
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Final, Protocol
 
 import msgspec
 
 from rostra.core.disk import FREE_BYTES
+from rostra.core.logs import LogBatch
 from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord, RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.relaxed.registry import Registry, RegistryRecord
+from rostra.runtime.log_files import LogFiles
 from rostra.transport.trusted import own_directory, own_file
 
-Persisted = RegistryRecord | KeyedRecord | RecordSet
+Persisted = RegistryRecord | KeyedRecord | RecordSet | LogBatch
 
 BLOCK: Final = 1024
 """Numbers reserved at a time. Larger: fewer disk writes; much larger: restarts would outrun the wall
@@ -68,8 +70,9 @@ class DiskStore(Protocol):
     def registry(self) -> Registry: ...
 
     def persist(self, record: Persisted) -> None:
-        """A list of another scope, or all records of ours: on disk when this returns. One record of ours: on
-        disk when `sync` returns, together with others. One that is there already is not written again."""
+        """A list of another scope, or all records of ours: on disk when this returns. One record of ours, and
+        what a log has more: on disk when `sync` returns, together with others. A record that is there already
+        is not written again."""
 
     def sync(self) -> None:
         """All that was persisted is on disk when this returns. A driver asks for it before it performs
@@ -116,7 +119,9 @@ class MemoryStore:
         pass
 
     def registry(self) -> Registry:
-        return Registry()
+        registry = Registry()
+        registry.logs = None
+        return registry
 
     def persist(self, record: Persisted) -> None:
         pass
@@ -194,6 +199,7 @@ class Disk:
             self._reserved = self.incarnation + BLOCK
             self._reserve(self._reserved)
             self._db.execute("COMMIT")
+            self._logs = LogFiles(directory / f"{path}.logs")
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
                 raise self._not_started(error) from None
@@ -238,6 +244,8 @@ class Disk:
     def make_room(self) -> None:
         """Write as much as may come, write over it, and take it back: its pages stay in the file, free for
         the next writes, and so do those of SQLite's journal, which holds what is written over."""
+        with self._told():
+            self._logs.make_room()
         needed = max(self._free_bytes, FREE_BYTES + sum(self._sizes.values())) + ROOM_BYTES
         (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
         if pages * self._page_bytes >= needed:
@@ -254,10 +262,13 @@ class Disk:
             self._write(lambda: self._db.execute("DELETE FROM room"))
 
     def registry(self) -> Registry:
-        return Registry.of([*self._lists, self._kept])
+        return Registry.of([*self._lists, self._kept, *self._logs.batches()])
 
     def persist(self, record: Persisted) -> None:
         match record:
+            case LogBatch():
+                with self._told():
+                    self._logs.append(record)
             case RegistryRecord(scope, version, names):
                 row = (scope, version, msgspec.json.encode(names).decode())
                 self._write(
@@ -329,6 +340,7 @@ class Disk:
     def close(self) -> None:
         if self._broken is None:
             self.sync()
+        self._logs.close()
         self._db.close()
 
     def _check(self) -> None:
@@ -390,6 +402,23 @@ class Disk:
             except StoreFailed as error:
                 self._broken = error
                 raise
+        try:
+            with self._told():
+                self._logs.sync()
+        except StoreFailed as error:
+            self._broken = error
+            raise
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """What a file of ours says, as what it means."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreFailed(
+                f"cannot write the logs of {self._file.stem}: {error}",
+                fix="free some space on that disk, and ask again",
+            ) from error
 
     def _gather(self, change: "StoreChange") -> None:
         """With what else this turn writes: one commit, and so one wait for the disk, is for all of it."""

@@ -39,7 +39,7 @@ class Again:
 
     def __init__(self, began: Began) -> None:
         self._packets = Packets(began.plan.world)
-        registry = Registry.of([*began.registry, began.own])
+        registry = Registry.of([*began.registry, began.own, *began.logs])
         self._replica: Replica | None = None
         self._server: Node | None = None
         self._started: list[Any] | None = None  # what the server gave at its beginning, until that is wanted

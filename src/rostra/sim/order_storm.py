@@ -37,13 +37,17 @@ class OrderStorm(ViewStorm):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.orders = self._choose_orders(seed)
         negotiated = frozenset([group for group, order in self.orders.items() if order == "negotiated"])
-        self.judge = OrderJudge(tails=negotiated)
-        chosen = STABLE if seed % 2 else MAJORITY  # where one side lives at most
+        chosen = self._choose_stable(seed)
         self.stable = {group: "all" if group in negotiated else each for group, each in chosen.items()}
+        on_disk = frozenset([group for group, stable in self.stable.items() if stable == "disk"])
+        self.judge = OrderJudge(tails=negotiated, on_disk=on_disk)
         super().__init__(seed, journal=journal)
 
     def _choose_orders(self, seed: int) -> dict[Group, str]:
         return dict.fromkeys(RULES, "negotiated" if seed % 5 == 4 else "hub")
+
+    def _choose_stable(self, seed: int) -> dict[Group, str]:
+        return STABLE if seed % 2 else MAJORITY  # where one side lives at most
 
     def blow_over(self) -> StormOutcome:
         outcome = super().blow_over()

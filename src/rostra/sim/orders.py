@@ -3,6 +3,8 @@
 total-order    a position stands for one message in a view, at every member; no position is left out
 all-or-none    what any member was given in a view is before every view that came next
 integrity      each sender's messages in order, each once, with their content
+on-disk        of groups with ``stable="disk"``: a position stands for one message for ever, and those who
+               begin when all others are gone are given all that any member was ever given
 """
 
 from collections.abc import Iterable
@@ -34,6 +36,7 @@ class SimOrder:
         self.log: list[tuple[int, Endpoint, int]] = []  # position, sender, number
         self.tail: list[tuple[int, Endpoint, int]] = []  # since the last view
         self.closed = ""
+        self.before: set[int] = set()  # positions that we were given before our first view
 
     def take(self, me: Endpoint, item: Item) -> None:
         match item:
@@ -50,8 +53,14 @@ class OrderJudge:
     on from a view together were given the same in it; what a member was given in the view in which it was
     lost does not count (TA10)."""
 
-    def __init__(self, *, tails: frozenset[Group] = frozenset()) -> None:
+    def __init__(
+        self, *, tails: frozenset[Group] = frozenset(), on_disk: frozenset[Group] = frozenset()
+    ) -> None:
         self.tails = tails
+        self.on_disk = on_disk
+        self._ever: dict[Group, dict[int, tuple[Endpoint, int]]] = {group: {} for group in on_disk}
+        self._empty: dict[Group, set[int]] = {group: set() for group in on_disk}
+        self.begun_again = 0
         self.runs = 0
         self.messages = 0
         self._at: dict[tuple[Group, Key, Key | None, int], tuple[Endpoint, int]] = {}
@@ -67,6 +76,8 @@ class OrderJudge:
         match item:
             case MemberView(number, revision, pid):
                 key = (number, revision, pid)
+                if order.view is None and order.group in self.on_disk:
+                    self._begun(me, order, item)
                 if key != order.view:
                     self._view(me, order, key)
             case OrderedRun(sender, run, position):
@@ -84,7 +95,18 @@ class OrderJudge:
                 self._begin(me, group, key, order.next)
         order.view = key
 
+    def _begun(self, me: Endpoint, order: SimOrder, item: MemberView) -> None:
+        """Its first view: is one of the others an older member, who has all that was before?"""
+        if item.members is None or len(item.joined) < len(item.members):
+            return
+        self.begun_again += 1
+        lost = sorted(self._ever[order.group].keys() - order.before)
+        if lost:
+            raise OrderBroken(f"on-disk: {me} begins in {order.group} without {lost[:3]}, of {len(lost)}")
+
     def _begin(self, me: Endpoint, group: Group, key: Key, position: int) -> None:
+        if group in self.on_disk:
+            return  # every position is compared, whatever the view
         known = self._begins.setdefault((group, key), position)
         if known != position:
             raise OrderBroken(
@@ -96,11 +118,22 @@ class OrderJudge:
     ) -> None:
         group, view = order.group, order.view
         what = f"{me} is given {sender} {number} at {position} of {group}"
+        if group in self.on_disk:
+            known = self._ever[group].setdefault(position, (sender, number))
+            if known != (sender, number) or position in self._empty[group]:
+                raise OrderBroken(f"on-disk: {what}, where {known} was given, or nothing")
+        if view is None and group in self.on_disk:
+            if self._said.get((group, sender, number)) != body or position <= max(order.before, default=0):
+                raise OrderBroken(f"on-disk: {what}, which was not said so, or not there")
+            order.before.add(position)
+            return
         if view is None:
             raise OrderBroken(f"total-order: {what} before any view")
         if not order.next:
             order.next = position
             self._begin(me, group, view, position)
+        if group in self.on_disk:
+            self._pass_over(group, order, position)
         if position != order.next:
             raise OrderBroken(f"total-order: {what}, and {order.next} comes next")
         order.tail.append((position, sender, number))
@@ -115,6 +148,12 @@ class OrderJudge:
         order.next = position + 1
         order.log.append((position, sender, number))
         self.messages += 1
+
+    def _pass_over(self, group: Group, order: SimOrder, position: int) -> None:
+        """Views that are placed again are shown to none: there is no message at such a place."""
+        while order.next < position and order.next not in self._ever[group]:
+            self._empty[group].add(order.next)
+            order.next += 1
 
     def _count_tail(self, me: Endpoint, order: SimOrder, following: Key | None = None) -> None:
         """What it was given in its view is at those places for all others as well."""

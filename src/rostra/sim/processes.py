@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rostra.core import effects
 from rostra.core.disk import KeepFree, RoomChanged
 from rostra.core.effects import Event, LinkDown, LinkMoved, LinkUp, TimerFired, TimerKey
+from rostra.core.logs import LogBatch
 from rostra.core.observer import TURN_ENDED, NodeBegan, Seen, with_observations
 from rostra.core.stack import Stack
 from rostra.names import Domain
@@ -70,6 +71,7 @@ class SimProcess:
         "shelf",
         "skew_s",
         "step_s",
+        "synced",
         "timers",
         "waking",
     )
@@ -88,6 +90,7 @@ class SimProcess:
         self.skew_s = 0.0  # how far this server's clock is ahead of the world's
         self.timers: dict[TimerKey, int] = {}
         self.disk: list[Any] = []  # survives crashes
+        self.synced = 0  # of it, what others may have seen something of
         self.full = False  # a fault: nothing but ballots finds room there
         self.shelf = Shelf()  # does not: backlogs of slow receivers
         self.lines: dict[Domain, SimLine] = {}
@@ -144,6 +147,11 @@ class SimNodes:
             election.StorageChanged: self._voter_ordered,
         }
         self._carry = with_observations(acts, self._carried_out)
+        # As in the runtime: before others see something, all that it may rest on is on disk.
+        self._seen = frozenset(acts) - {
+            *(effects.Persist, effects.Secure, effects.SetTimer, effects.CancelTimer),
+            KeepFree,
+        }
 
     def step(self, process: SimProcess, event: Event) -> None:
         """Something happened to a server: it handles it now, or when it gets to it."""
@@ -189,11 +197,15 @@ class SimNodes:
         if self._carrying_out or not self._world.replicas.of:
             for output in outputs:
                 carry[type(output)](process, output)
+                if process.synced < len(process.disk) and type(output) in self._seen:
+                    process.synced = len(process.disk)
             return
         self._carrying_out = True
         try:
             for output in outputs:
                 carry[type(output)](process, output)
+                if process.synced < len(process.disk) and type(output) in self._seen:
+                    process.synced = len(process.disk)
             while self._inner:
                 process, node, event = self._inner.popleft()
                 if process.node is node:
@@ -261,7 +273,8 @@ class SimNodes:
             # A copy, which can wait for room. A server that a replica leads writes to that replica's disk.
             process = self.processes[self._world.replicas.leaders.get(process.path, process.path)]
         elif process.full:
-            assert isinstance(record, Ballot), f"{process.path} stores {record} on a full disk"
+            has_place = isinstance(record, Ballot) or (isinstance(record, LogBatch) and not record.entries)
+            assert has_place, f"{process.path} stores {record} on a full disk"
         process.disk.append(record)
 
     def _keep_free(self, process: SimProcess, order: KeepFree) -> None:
@@ -315,6 +328,8 @@ class SimNodes:
         for program in self._world.programs:
             if program.host == process.path and program.alive:
                 program.die()
+        unsure = process.disk[process.synced :]
+        process.disk[process.synced :] = [each for each in unsure if not isinstance(each, LogBatch)]
         self._forget_process(process)
         self.show(process, NodeLost())
         self._world.write(ServerChanged, process.path, "crashed")
@@ -429,7 +444,9 @@ class SimNodes:
         self._world.channels.begin(process, incarnation)
         self._world.write(ServerChanged, path, "started")
         if self._world.observers:
-            began = Began(FORMAT, plan, registry.copies(path), own=registry.own.all())
+            began = Began(
+                FORMAT, plan, registry.copies(path), own=registry.own.all(), logs=registry.log_batches()
+            )
             self.show(process, NodeMade(began, self._detail(process)))
         self.carry_out(process, NodeBegan(), process.node.start(self._clock(process)))
         for peer in process.lines:

@@ -35,6 +35,7 @@ from rostra.sim.claim_storm import ClaimStorm, DiskStorm
 from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
+from rostra.sim.kept_storm import KeptStorm
 from rostra.sim.monitored_storm import MonitoredStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
@@ -104,13 +105,16 @@ ORDER: Final = "order"
 STRONG: Final = "strong"
 """Nor this: all kinds of groups in one world."""
 
+KEPT: Final = "kept"
+"""Nor this: groups with `stable="disk"`, and crashes of all hosts."""
+
 MONITORED: Final = "monitored"
 """Nor this: relaxed and led groups with `delivery="atomic"`."""
 
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
     *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG),
-    MONITORED,
+    *(MONITORED, KEPT),
 )
 """What a storm can blow through."""
 
@@ -156,7 +160,7 @@ def _begin(
     }
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds |= {STRONG: StrongStorm, CASTS: CastStorm, MONITORED: MonitoredStorm}
+    kinds |= {STRONG: StrongStorm, CASTS: CastStorm, KEPT: KeptStorm, MONITORED: MonitoredStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

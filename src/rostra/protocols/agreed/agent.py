@@ -94,7 +94,7 @@ from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
-from rostra.protocols.agreed.refusals import no_such
+from rostra.protocols.agreed.refusals import check_disk, no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
@@ -281,6 +281,8 @@ class AgreedAgent(Service):
         known = self.groups.get(group)
         if known is not None and known.kind != kind and event.create:
             raise NotAllowed(f"{group} is {known.kind}", fix="join it so, or choose another name")
+        if kind.stable == "disk":
+            check_disk(self._agent.registry, group, self.host)
         if not self.up:
             raise Unreachable(
                 f"{self.host} is cut off from {self._server}, and no view can be agreed",

@@ -11,6 +11,7 @@ from rostra.core.effects import Effect, Ignored, Instant
 from rostra.names import Endpoint
 from rostra.protocols.agreed.calls import EndedMember, GroupEnded, GroupTerminated, MemberMoved
 from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.claims.agent import CLAIM_AGENT
 from rostra.protocols.fifo.events import Deliver, Excluded, Item
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def end_group(agent: "AgreedAgent", now: Instant, ended: GroupEnded, out: list[E
     number, revision, pid = ended.id
     left = () if known.view is None else tuple([each.endpoint for each in known.view.ids])
     last = MemberView(number, revision, "" if pid is None else str(pid), (), left=left)
+    if ended.over and known.kind.stable == "disk" and all(each.successor is None for each in ended.members):
+        agent.stack[CLAIM_AGENT].over.add(ended.group)  # its claim, which stands without holders, ends too
     for each in ended.members:
         me = each.id.endpoint
         member = known.members.get(me)

@@ -46,7 +46,6 @@ from rostra.protocols.agreed.living import has_rule, is_exclusive, is_primary
 from rostra.protocols.agreed.orders import CreateGroup, NextView, decide, decode_order
 from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.rules import (
-    Attempt,
     LivingState,
     Rule,
     RuleMember,
@@ -382,7 +381,7 @@ class GroupTable(Struct, frozen=True):
             return self._deleted(known, outcome, pid)
         changed = _kept(part, view, outcome)
         if change.request and change.verb in (GroupVerb.LEAVE, GroupVerb.FAIL):
-            changed = _departed(changed, known_here)
+            changed = _departed(changed, known_here, is_dead=change.verb is GroupVerb.FAIL)
             if view == part.view and part.blocked:  # it may go on without those that it waited for
                 again = replace(view, revision=view.revision + 1, joined=(), left=(), failed=(), parts=())
                 tried = _judged(_kept(changed, again, None), absent, may_begin=may_begin)
@@ -564,16 +563,11 @@ def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGro
     return known
 
 
-def _departed(part: AgreedGroup, gone: tuple[MemberId, ...]) -> AgreedGroup:
-    """These are on no side: they left, or their host says that they are dead. Rules do not ask for them."""
-    state = part.living
-    left = [Attempt(each.fence, _rest(each.members, gone)) for each in state.attempts]
-    attempts = tuple([each for each in left if each.members])
-    return replace(part, living=replace(state, members=_rest(state.members, gone), attempts=attempts))
-
-
-def _rest(members: RuleMembers, gone: tuple[MemberId, ...]) -> RuleMembers:
-    return tuple([each for each in members if each.id not in gone])
+def _departed(part: AgreedGroup, gone: tuple[MemberId, ...], *, is_dead: bool = False) -> AgreedGroup:
+    """These are on no side: they left, or their host says that they are dead. Rules do not ask for them; with
+    ``stable="disk"`` a dead one counts as here, since its host is, with all that it had."""
+    counts = is_dead and part.kind.stable == "disk"
+    return replace(part, living=part.living.departed(gone, counts=counts))
 
 
 def _standstill(

@@ -251,8 +251,10 @@ class Holdings(Leasing):
 
 def _awaited(known: AgreedGroup) -> set[MemberId]:
     """Members of its view, and those that its rule asks for."""
-    counted = [known.living.members, *[each.members for each in known.living.attempts]]
-    return {*known.view.ids, *[each.id for members in counted for each in members]}
+    living = known.living
+    asked = {each.id for each in living.members}.difference(living.dead)
+    tried = {each.id for attempt in living.attempts for each in attempt.members}
+    return asked.union(tried, known.view.ids)
 
 
 def _place(held: HostHolds) -> tuple[int, int, str]:

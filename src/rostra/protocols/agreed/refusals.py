@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from rostra.errors import NoSuchGroup
+from rostra.errors import NoSuchGroup, NotAvailable
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
 from rostra.protocols.agreed.groups import AgreedGroup
 from rostra.protocols.agreed.orders import CreateGroup, MergeGroups, SplitGroup
 from rostra.protocols.relaxed.gate import Gate
+from rostra.protocols.relaxed.registry import Registry
 
 _WHY: Final = {
     "NameTaken": "there is a group {group} already",
@@ -107,3 +108,13 @@ def why_not(code: str, group: Group, call: AnyCall) -> str:
 
 def fix_of(code: str) -> str:
     return _FIX.get(code, "")
+
+
+def check_disk(registry: Registry, group: Group, host: Domain) -> None:
+    """Raise unless this host can keep on disk what members of a group with ``stable="disk"`` are promised."""
+    if registry.logs is None:
+        raise NotAvailable(
+            f'{group} has stable="disk", and the agent of {host} has no state directory',
+            fix="give it one with --state",
+        )
+    registry.own.check_room()

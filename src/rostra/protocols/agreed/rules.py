@@ -31,7 +31,7 @@ a share of the "original", which every merge sets anew. Three counter-examples, 
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Literal, Protocol
@@ -240,11 +240,23 @@ class LivingState(Struct, frozen=True, array_like=True):
     returned: tuple[tuple[MemberId, Number], ...] = ()
     """Members of it that were out of a living view before: each with the fence with which it was back. In one
     order, however they came to be known: two states that say the same are equal."""
+    dead: tuple[MemberId, ...] = ()
+    """Members of it of which their hosts say that they are dead, where what they had is on the disks of those
+    hosts: they are on no other side, and count as here."""
 
     def attempted(self, members: RuleMembers) -> "LivingState":
         """Before a view of these members is acknowledged."""
         highest = max([self.fence, *[each.fence for each in self.attempts]])
         return replace(self, attempts=(*self.attempts, Attempt(highest + 1, members)))
+
+    def departed(self, gone: Collection[MemberId], *, counts: bool) -> "LivingState":
+        """Without those that are on no side; or, if they count as here, with them as dead ones."""
+        tried = [(each.fence, _rest(each.members, gone)) for each in self.attempts]
+        attempts = tuple([Attempt(fence, rest) for fence, rest in tried if rest])
+        if not counts:
+            return replace(self, members=_rest(self.members, gone), attempts=attempts)
+        dead = {*self.dead, *[each.id for each in self.members if each.id in gone]}
+        return replace(self, attempts=attempts, dead=tuple(sorted(dead)))
 
     def formed(self, attempt: Attempt) -> "LivingState":
         """It was committed: what came before does not matter any more."""
@@ -263,6 +275,10 @@ class LivingState(Struct, frozen=True, array_like=True):
         return LivingState(fence, members, (), tuple(sorted(returned)))
 
 
+def _rest(members: RuleMembers, gone: Collection[MemberId]) -> RuleMembers:
+    return tuple([each for each in members if each.id not in gone])
+
+
 def united_state(states: Iterable[LivingState]) -> LivingState:
     """What several members know together: the last living view that any of them had, and every attempt
     after that. A merge makes nothing forgotten."""
@@ -273,7 +289,7 @@ def united_state(states: Iterable[LivingState]) -> LivingState:
     returned: dict[MemberId, int] = {}
     for id, fence in [each for state in known for each in state.returned]:
         returned[id] = max(fence, returned.get(id, 0))
-    return LivingState(last.fence, last.members, tuple(order), tuple(sorted(returned.items())))
+    return LivingState(last.fence, last.members, tuple(order), tuple(sorted(returned.items())), last.dead)
 
 
 class Verdict(Struct, frozen=True):
@@ -286,9 +302,10 @@ def verdict(rule: Rule, here: Iterable[MemberId], state: LivingState) -> Verdict
     present = frozenset(here)
     if len(state.attempts) > ATTEMPTS_MAX:
         return Verdict(False, "too many attempts are open")
-    if state.members and not rule.holds(state.members, present):
+    heard_of = present.union(state.dead)
+    if state.members and not rule.holds(state.members, heard_of):
         return Verdict(
-            False, f"{_count(state.members, present)} of {len(state.members)} who lived last are here"
+            False, f"{_count(state.members, heard_of)} of {len(state.members)} who lived last are here"
         )
     for attempt in state.attempts:
         if not rule.holds(attempt.members, present):

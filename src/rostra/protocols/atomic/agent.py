@@ -13,7 +13,9 @@ membership the group's own monitor decides (`admitting.py`).
 from collections.abc import Sequence
 from typing import Any, Final
 
+from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
+    Answer,
     Asked,
     CancelTimer,
     Effect,
@@ -24,21 +26,25 @@ from rostra.core.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
+    Persist,
     Received,
     Send,
     SetTimer,
     TimerFired,
 )
+from rostra.core.logs import KeptLog, LogBatch
 from rostra.core.stack import Service, ServiceName
 from rostra.groups.kinds import GroupKind
-from rostra.names import Domain, Endpoint, Group, host_of, parent
+from rostra.names import Domain, Endpoint, Group, host_of, parent, parse_group
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
+from rostra.protocols.agreed.calls import GroupTerminated
 from rostra.protocols.agreed.events import AgreedChanged
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
 from rostra.protocols.atomic.admitting import APART, DIED, WAIT, MonitoredGroups
+from rostra.protocols.atomic.durable import OrderDisk, OrderHead, decode_head, named
 from rostra.protocols.atomic.events import (
     FramesHeard,
     HubPost,
@@ -58,15 +64,19 @@ from rostra.protocols.atomic.messages import (
 )
 from rostra.protocols.atomic.monitored import MonitoredStation
 from rostra.protocols.atomic.negotiated import NegotiatedStation
-from rostra.protocols.atomic.requests import GIVEN_UP
+from rostra.protocols.atomic.requests import GIVEN_UP, ForgetOrdered
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.channel.messages import SPREAD_MAX
+from rostra.protocols.claims.agent import CLAIM_AGENT
 from rostra.protocols.claims.config import APART_S
 from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import Close
+from rostra.protocols.relaxed.requests import Close, Done
+
+CLAIM_AGAIN_S: Final = 3.0
+"""How often the server of a scope is asked who begins an order that no host has."""
 
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
@@ -76,12 +86,18 @@ AnyStation = Station | NegotiatedStation
 class OrderAgent(Service):
     name = ORDER_AGENT
     takes = (
-        *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame),
+        *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged),
         *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
     )
 
-    def __init__(self, host: Domain, config: FifoConfig | None = None) -> None:
+    def __init__(
+        self, host: Domain, config: FifoConfig | None = None, logs: dict[str, KeptLog] | None = None
+    ) -> None:
         self.host = host
+        self._kept = _heads({} if logs is None else logs)  # on our disk, of groups that have no station here
+        self._no_room = ""  # why nothing can be stored, if so
+        self._claim_at: Instant = 0.0  # not before, if there is a group that is not begun
+        self._last: list[Effect] = []  # of stations that were closed in this step
         self.stations: dict[Group, AnyStation] = {}
         self.monitored = MonitoredGroups(self)
         self._numbers = 0  # that stations which are gone have used in this life (A-016)
@@ -120,6 +136,11 @@ class OrderAgent(Service):
                 self.monitored.leave(now, group, me, token, out)
             case EndpointGone(me):
                 self.monitored.endpoint_gone(now, me, DIED, out)
+            case Asked(me, token, ForgetOrdered(group, position)):
+                station = self.stations.get(group)
+                if isinstance(station, Station) and me in station.gallery.members:
+                    station.forget(position)
+                out.append(Answer(token, Done()))
             case Asked(me):  # to close it
                 self.monitored.endpoint_gone(now, me, LEFT, out)
             case LinkUp(peer) | LinkMoved(peer):
@@ -140,6 +161,11 @@ class OrderAgent(Service):
                 if station is not None:
                     station.ticked(now, out, *rest)
                     self._after(now, station, out)
+            case RoomChanged(lacking):
+                self._no_room = lacking and f"{self.host} has no room on its disk: {lacking}"
+                for station in [each for _, each in sorted(self.stations.items())]:
+                    self._check_room(station)
+                    self._after(now, station, out)
             case Received(sender, CarriedFrame() as carried):
                 message = decode_carried(carried.body)
                 if sender != self._lan or self.host not in carried.hosts:
@@ -159,6 +185,8 @@ class OrderAgent(Service):
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
         for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
             self._look(now, group, rest)
+        for group in _are_over(effects):
+            self._delete(group)
         return self._sent(rest)
 
     def _heard(
@@ -191,6 +219,7 @@ class OrderAgent(Service):
         if station is None:
             id = StationId(self.host, self.stack[AGENT].incarnation)
             station = self.stations[group] = self._station(group, id, known.kind)
+            self._check_room(station)
         inside = _inside(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
@@ -204,13 +233,62 @@ class OrderAgent(Service):
                 station.gallery.enter(me, known.members[me].slow, came)
         if self.stations.get(group) is station:
             blocked = known.blocked or (IN_DOUBT if known.doubt else "")
+            lived = sorted({host_of(each.endpoint) for each in known.lived})
+            if blocked and lived and known.kind.stable == "disk":
+                blocked = f"{blocked}; the last view was at {named(lived)}"
             station.look(now, _agreed_now(known) if inside else None, blocked, out)
             self._after(now, station, out)
 
     def _station(self, group: Group, me: StationId, kind: GroupKind) -> AnyStation:
         if kind.order == "negotiated":
             return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
-        return Station(group, me, kind.stable, self._bytes)
+        if kind.stable != "disk":
+            return Station(group, me, kind.stable, self._bytes)
+        station = Station(group, me, kind.stable, self._bytes)
+        if (kept := self._kept.pop(group, None)) is not None:
+            station.load(*kept)
+        return station
+
+    def _may_begin(self, now: Instant, station: Station, disk: OrderDisk, out: list[Effect]) -> None:
+        """If no host has an order: the scope's server has chosen who begins one, and chooses again if that
+        one is gone."""
+        claims = self.stack[CLAIM_AGENT]
+        founds = station.group in claims.made
+        if founds and not disk.founds:
+            disk.founds = True
+            station.ticked(now, out)
+        disk.founds = founds
+        if not founds and station.lacks_log and now >= self._claim_at:
+            self._claim_at = now + CLAIM_AGAIN_S
+            out += self._claimed_again(station.group)
+
+    def _claimed_again(self, group: Group) -> list[Effect]:
+        """If our link is down, that is done when it is up: the claims service may not know it yet."""
+        return self.stack[CLAIM_AGENT].renew(group) if self._agreed.up else []
+
+    def _check_room(self, station: AnyStation) -> None:
+        """What it acknowledges must be on disk: without room it is out, and says so."""
+        if self._no_room and isinstance(station, Station) and station.disk is not None:
+            station.excluded = self._no_room
+
+    def _written(self) -> list[Effect]:
+        """What stations have more since the last step, to be on disk before anything else is done."""
+        claims = self.stack[CLAIM_AGENT]
+        found = self._last
+        self._last = []
+        for station in self.stations.values():
+            if isinstance(station, Station) and station.disk is not None:
+                found += _batches(station)
+                if station.reported_chain and station.group not in claims.begun:
+                    claims.begun.add(station.group)
+                    found += self._claimed_again(station.group)
+        return found
+
+    def _delete(self, group: Group) -> None:
+        """The group is over, and so is what is kept of it."""
+        if self._kept.pop(group, None) is not None:
+            self._last.append(Persist(LogBatch(str(group), anew=True)))
+            self.stack[CLAIM_AGENT].begun.discard(group)
 
     def monitored_station(self, group: Group, me: StationId, kind: GroupKind) -> MonitoredStation:
         station = MonitoredStation(group, me, kind.stable, self._bytes, self._numbers)
@@ -219,6 +297,11 @@ class OrderAgent(Service):
 
     def close(self, station: AnyStation, out: list[Effect]) -> None:
         station.closed(out)
+        if isinstance(station, Station) and station.disk is not None:
+            station.depart()
+            self._last += _batches(station)
+            if (kept := station.kept) is not None:
+                self._kept[station.group] = kept
         self._numbers = max(self._numbers, station.numbers)
         del self.stations[station.group]
 
@@ -228,6 +311,8 @@ class OrderAgent(Service):
             self.monitored.after(now, station, out)
             return
         gallery = station.gallery
+        if isinstance(station, Station) and station.disk is not None and not station.chain:
+            self._may_begin(now, station, station.disk, out)
         if why := station.excluded:
             while gallery.members:
                 self._lose(now, station, min(gallery.members), why, out)
@@ -246,6 +331,8 @@ class OrderAgent(Service):
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
         """Where datagrams of our LAN reach, by these; to hosts of other clusters each message once."""
+        if self.stations or self._last:
+            effects = [*self._written(), *effects]
         if not any(type(effect) in (HubPost, StationCast) for effect in effects):
             return effects
         out: list[Effect] = []
@@ -287,12 +374,32 @@ def _agreed_now(known: HostGroup) -> AgreedNow | None:
         return None
     number, revision, pid = view.id
     stations = dict.fromkeys([StationId(host_of(id.endpoint), id.stamp[0]) for id in view.ids])
-    return AgreedNow(
-        ViewKey(number, revision, "" if pid is None else str(pid)),
-        view,
-        tuple(stations),
-        known.fence if is_exclusive(known.kind) else None,
-    )
+    shown = key = ViewKey(number, revision, "" if pid is None else str(pid))
+    if known.kind.stable == "disk":
+        # Epochs are compared with those of earlier lives of the group, whose numbers may have been the same.
+        key = ViewKey(known.fence, next(iter(stations)).life, shown.pid)
+    return AgreedNow(key, view, tuple(stations), known.fence if is_exclusive(known.kind) else None, shown)
+
+
+def _batches(station: Station) -> list[Persist]:
+    batch = station.unwritten()
+    return [] if batch is None else [Persist(batch)]
+
+
+def _are_over(effects: Sequence[Effect]) -> list[Group]:
+    """Groups of which a member is told that they were deleted."""
+    told = [each for each in effects if isinstance(each, Deliver) and isinstance(each.item, GroupTerminated)]
+    return sorted({each.group for each in told})
+
+
+def _heads(logs: dict[str, KeptLog]) -> dict[Group, tuple[OrderHead, list[tuple[int, bytes]]]]:
+    """Logs of orders, by their groups. One whose head cannot be read is none of ours."""
+    found = {}
+    for name, log in logs.items():
+        head = decode_head(log.head or b"")
+        if head is not None:
+            found[parse_group(name)] = head, list(log.entries)
+    return found
 
 
 def _inside(known: HostGroup) -> dict[Endpoint, Came]:

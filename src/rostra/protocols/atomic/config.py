@@ -75,15 +75,10 @@ def why_not_ordered(kind: GroupKind) -> RostraError | None:
             " part of them decides",
             fix='use stable="all", or order="hub"',
         )
-    if kind.stable == "disk":
-        return NotAvailable(
-            'stable="disk": members do not write messages to disk',
-            fix='use stable="all": all members have it',
-        )
-    if kind.stable == "majority" and kind.survive != "majority":
+    if kind.stable in ("majority", "disk") and kind.survive != "majority":
         return BadInput(
-            f'stable="majority" with survive={kind.survive or "any"!r}: the side that goes on might not have'
-            " what a majority had",
+            f'stable="{kind.stable}" with survive={kind.survive or "any"!r}: the side that goes on might not'
+            " have what a majority had",
             fix='add survive="majority", or use stable="all"',
         )
     return None

@@ -18,9 +18,11 @@ Where we differ from the paper: one station orders (A-044's relay hub); an agree
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant
 from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.atomic.durable import OrderHead
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.hub_flush import HubFlush
 from rostra.protocols.atomic.messages import (
@@ -34,6 +36,7 @@ from rostra.protocols.atomic.messages import (
     HubPulse,
     HubReport,
     HubStart,
+    MarkEntry,
     RunEntry,
     StationId,
     Way,
@@ -41,6 +44,7 @@ from rostra.protocols.atomic.messages import (
 )
 from rostra.protocols.atomic.state import (
     AgreedNow,
+    OrderLog,
     StationFollows,
     StationGathers,
     StationOrders,
@@ -59,7 +63,7 @@ class Station(HubFlush):
             out.append(run)
             return
         entry = RunEntry(0, event.endpoint, run)
-        if self.orders and not self._peers and not self._queue and self._may_order:
+        if self.orders and not self._peers and not self._queue and self._may_order and self.disk is None:
             self._place(entry, out)  # all members are here: arrival is the order
             return
         self._unplaced[event.endpoint, run.first] = entry
@@ -130,10 +134,12 @@ class Station(HubFlush):
             case _ if agreed is None or source != agreed.first.host or agreed.first == self.me:
                 out.append(Ignored(what, "not from the first station"))
                 return
-            case HubAsk():
+            case HubAsk(waits=waits):
                 if not isinstance(self.stage, StationReports):
                     self._freeze(out)
                     self.stage = StationReports(agreed.first)
+                if self.disk is not None:
+                    self._stand(waits, out)
                 self._report(out)
             case HubStart():
                 if isinstance(self.stage, StationReports):
@@ -224,6 +230,7 @@ class Station(HubFlush):
                     self._fetch(out)
                 for nak in self._in.asks(now, self.me.host):
                     self._post(fetching.host, HubNak(self.agreed.key, Way.FETCH, nak), out)
+                self._ask(out)
                 self._decide(now, out)
             case StationGathers():
                 self._ask(out)
@@ -248,6 +255,32 @@ class Station(HubFlush):
                 self._pulse(behind, out)
                 self._ask_for_mark(out)
         self._end(now, out)
+
+    # On disk
+
+    def load(self, head: OrderHead, entries: Iterable[tuple[int, bytes]]) -> None:
+        """What an earlier life of this station had."""
+        assert self.disk is not None
+        self.disk.load(head)
+        self.chain, self.accept = head.chain, head.accept
+        for position, encoded in entries if head.chain else ():
+            entry = decode_entry(encoded)
+            if entry is None or (self.log.entries and position != self.log.next):
+                break  # a disk that lost something in between: what is before it can be used
+            if not self.log.entries:
+                self.log = OrderLog(position)
+                self.disk.low = position
+            self.log.append(entry, encoded)
+            self.disk.appended(entry, encoded, written=True)
+            if isinstance(entry, MarkEntry):
+                self.marked = entry
+
+    @property
+    def kept(self) -> tuple[OrderHead, list[tuple[int, bytes]]] | None:
+        """What the next station of this host in this group goes on from."""
+        if self.disk is None or self.disk.head is None:
+            return None
+        return self.disk.head, [(entry.position, encoded) for entry, encoded in self.log.since(0)]
 
     @property
     def numbers(self) -> int:

@@ -11,9 +11,12 @@ grow (TA22, A-089).
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from rostra.core.effects import Effect, Ignored, Instant
 from rostra.names import Domain, Endpoint
-from rostra.protocols.atomic.config import SHORT_S
+from rostra.protocols.atomic.config import SHORT_S, WINDOW_FEED_BYTES
+from rostra.protocols.atomic.durable import NO_LOG, OTHER_ORDER, is_part, newest_log, waits_for
 from rostra.protocols.atomic.events import OrderFlushed
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.hub_order import HubOrder
@@ -21,6 +24,7 @@ from rostra.protocols.atomic.logs import is_enough, is_of_line, is_prefix, longe
 from rostra.protocols.atomic.messages import (
     CHAIN_MAX,
     Chain,
+    Entry,
     HubAsk,
     HubData,
     HubFetch,
@@ -39,6 +43,10 @@ from rostra.protocols.atomic.state import (
     StationOrders,
     StationReports,
 )
+from rostra.protocols.flow.messages import Run
+
+RUN_BYTES: Final = 64 << 10
+"""Of what is sent when an epoch begins, in one run."""
 
 SHORT: Final = "less than half of the last ordered view is here: what was stable may be missing"
 LOST: Final = "more than half of the last ordered view is lost, and what was stable may be with it"
@@ -65,6 +73,12 @@ class HubFlush(HubOrder):
 
     def _freeze(self, out: list[Effect]) -> None:
         """Nothing of the old epoch counts from here on."""
+        if self.disk is not None and self.disk.deferred:
+            self._take_back()
+        before = self.reported_chain
+        if self.chain and not before and self.disk is None:
+            self._forget_order()
+        self.chain = before
         if self._short:
             self._short = ""
             self._block(self._standstill, self.agreed, out)
@@ -85,20 +99,26 @@ class HubFlush(HubOrder):
         """None of our members is in the order any more, nor will one be by what we have: begin anew."""
         if not self.chain or not isinstance(self.stage, StationFollows | StationReports):
             return
-        if isinstance(self.stage, StationFollows) and self.marked is None:
+        if isinstance(self.stage, StationFollows) and (self.marked is None or not self.reported_chain):
             return  # started for members of ours: the view that they come with is on its way
-        if any(each.knows for each in self.gallery.members.values()):
+        if not self.is_anew or (self.disk is not None and not self._was_left):
             return
         ahead = [each.view.endpoints for each in self.log.entries if isinstance(each, MarkEntry)]
         if any(not here.isdisjoint(self.gallery.members) for here in ahead) or self.agreed is None:
             return
         self._freeze(out)
-        self._forget_order()
+        if self.disk is None:
+            self._forget_order()
         self.stage = StationReports(self.agreed.first)
         self._report(out)
 
+    @property
+    def _was_left(self) -> bool:
+        """Do we follow an orderer that has placed a view without us, perhaps?"""
+        return isinstance(self.stage, StationFollows) and self.log.next > self.stage.mark
+
     def _forget_order(self) -> None:
-        self.chain = ()
+        self.chain = self._before = ()
         self.log = OrderLog(1)
         self.accept = self.all = 0
         self.marked = None
@@ -109,15 +129,34 @@ class HubFlush(HubOrder):
     def _own_report(self) -> HubReport:
         assert self.agreed is not None
         waiting = [each.me for each in self.gallery.members.values() if not each.knows]
-        return HubReport(
-            self.agreed.key, self.me.life, self.chain, self.log.next, self.log.low, tuple(sorted(waiting))
+        report = HubReport(
+            *(self.agreed.key, self.me.life, self.reported_chain),
+            *(self.log.next, self.log.low, tuple(sorted(waiting))),
+        )
+        if (disk := self.disk) is None:
+            return report
+        origin = disk.origin if report.chain else None
+        return replace(
+            report,
+            origin=origin,
+            accept=self.accept,
+            anew=self.is_anew,
+            left=disk.left,
+            founds=disk.founds,
+            since=() if report.chain else disk.since,
         )
 
     def _report(self, out: list[Effect]) -> None:
         if isinstance(self.stage, StationReports):
+            self._vow()
             self._post(self.stage.to.host, self._own_report(), out)
 
+    def _vow(self) -> None:
+        if self.disk is not None and self.agreed is not None:
+            self.disk.vow(self.agreed.key)
+
     def _gather(self, now: Instant, out: list[Effect]) -> None:
+        self._vow()
         self.stage = StationGathers({self.me: self._own_report()})
         self._decide(now, out)
         self._ask(out)
@@ -127,6 +166,8 @@ class HubFlush(HubOrder):
             for each in self.agreed.stations:
                 if each not in self.stage.reports:
                     self._post(each.host, HubAsk(self.agreed.key), out)
+                elif self._short and self.disk is not None and each != self.me:
+                    self._post(each.host, HubAsk(self.agreed.key, self._short), out)
 
     def _ask_for_mark(self, out: list[Effect]) -> None:
         """Stations that we do not know, and without which the last agreed view gets no place: one may take us
@@ -158,13 +199,24 @@ class HubFlush(HubOrder):
         if peer is not None and peer.id == id and report.view == peer.view:
             if not peer.started:  # a new one would lose what it has sent us meanwhile
                 self._send_start(peer, out)
+        elif self.disk is not None and self.agreed.key != self.epoch and id not in self._outs:
+            self._freeze(out)  # what we keep on disk is to be with it as well: all begin anew, from there
+            self._gather(now, out)
+            self._reported(now, id, report, out)
+        elif self.disk is not None:
+            self._outs.add(id)
+            self._post(id.host, HubOut(self.agreed.key, WENT_ON), out)
         elif report.epoch is None:
             place = self._place_of(report.members)
             if place is None or (peer is not None and place[1] < peer.next and peer.id == id):
                 self._linked[id] = report
             else:
                 self._start_peer(id, report.view, *place, out)
-        elif peer is not None and peer.id == id and (report.epoch == self.epoch or not peer.started):
+        elif (
+            peer is not None
+            and peer.id == id
+            and (report.epoch == self.epoch or not peer.started or is_prefix(id, report, self._own_report()))
+        ):
             if peer.next <= report.next <= self.log.next:
                 peer.view = report.view
                 self._start_peer(id, report.view, self._out.number_at(report.next), report.next, out)
@@ -194,6 +246,9 @@ class HubFlush(HubOrder):
         if any(each not in reports for each in self.agreed.stations):
             return
         ranked = [(id, reports[id]) for id in self.agreed.stations]
+        if self.disk is not None:
+            self._decide_on_disk(now, ranked, out)
+            return
         best = longest_log(ranked, exclusive=self.agreed.is_exclusive)
         if best is None:
             self._begin(now, ranked, (), out)
@@ -208,11 +263,7 @@ class HubFlush(HubOrder):
             self._forget_order()
             ends = [each.next for _, each in goes_on if each.epoch is not None]
             self.log = OrderLog(min([end for end in ends if end >= log.low]))
-        if self.log.next < log.next:
-            if self.stage.fetching != holder:
-                self.stage = StationGathers(reports, holder, log.next)
-                self._in = InFeed(feed_name(holder.host), 1)
-                self._fetch(out)
+        if self._lacks(holder, log, out):
             return
         goes_on = [(id, each) for id, each in goes_on if each.epoch is None or self._can_follow(id, each)]
         if self.me not in dict(goes_on):
@@ -223,6 +274,70 @@ class HubFlush(HubOrder):
                 self._outs.add(id)
                 self._post(id.host, HubOut(self.agreed.key, WENT_ON), out)
         self._begin(now, goes_on, log.chain, out)
+
+    def _lacks(self, holder: StationId, log: HubReport, out: list[Effect]) -> bool:
+        """Is something of the longest log not here? Then it is fetched."""
+        assert isinstance(self.stage, StationGathers)
+        if self.log.next < log.next and self.stage.fetching != holder:
+            self.stage = StationGathers(self.stage.reports, holder, log.next)
+            self._in = InFeed(feed_name(holder.host), 1)
+            self._fetch(out)
+        return self.log.next < log.next
+
+    def _decide_on_disk(
+        self, now: Instant, ranked: list[tuple[StationId, HubReport]], out: list[Effect]
+    ) -> None:
+        """The same, of logs that may be all that is left of a group. A station none of whose members was
+        given anything is not out if its log is old: it gets all that is kept."""
+        assert isinstance(self.stage, StationGathers) and self.agreed is not None and self.disk is not None
+        best = newest_log(ranked)
+        if best is None:
+            if self.disk.founds or any(each.founds for _, each in ranked):
+                self.disk.origin = self.agreed.key
+                self._begin(now, ranked, (), out)
+            else:
+                self._stand(NO_LOG, out)
+            return
+        holder, log = best
+        outs = {
+            id: OTHER_ORDER if each.chain and each.origin != log.origin else WENT_ON
+            for id, each in ranked
+            if (each.chain and each.origin != log.origin)
+            or (not each.anew and not is_part(id.host, each, log))
+        }
+        if self.me in outs:
+            self.excluded = outs[self.me]
+            return
+        if not is_part(self.me.host, self.stage.reports[self.me], log) and self.stage.fetching is None:
+            self._start_over(log.low)
+        self.disk.origin = log.origin
+        if self._lacks(holder, log, out):
+            return
+        self.disk.claims = log.chain  # it is the same as ours now
+        self._all_here()
+        lost = [id for id, each in ranked if not each.anew and id not in outs]
+        outs.update({id: WENT_ON for id in lost if not self._can_follow(id, dict(ranked)[id])})
+        if self.me in outs:
+            self.excluded = outs[self.me]
+            return
+        why = NO_LOG if self.marked is None else waits_for(self.marked, ranked, log)
+        if why:  # a log without a view is none
+            self._stand(why, out)
+            return
+        self._stand("", out)
+        if self._standstill:
+            return
+        self.accept = max(self.accept, max([each.accept for id, each in ranked if id not in outs]))
+        for id, why in outs.items():
+            self._outs.add(id)
+            self._post(id.host, HubOut(self.agreed.key, why), out)
+        self._begin(now, [(id, each) for id, each in ranked if id not in outs], log.chain, out)
+
+    def _stand(self, why: str, out: list[Effect]) -> None:
+        """Nothing goes on here until others are back."""
+        if why != self._short:
+            self._short = why
+            self._block(self._standstill, self.agreed, out)
 
     def _can_follow(self, id: StationId, report: HubReport) -> bool:
         """Was it in every view that has a place behind its log's end, and do we hold all from there on?"""
@@ -269,28 +384,47 @@ class HubFlush(HubOrder):
         mark = self.log.next
         self.stage = StationOrders(mark)
         self._out = OutFeed(feed_name(self.me.host))
-        lowest = min([each.next for id, each in reports if each.epoch is not None], default=mark)
+        starts = {id: each.next for id, each in reports if each.epoch is not None}
+        anew: set[StationId] = set()
+        if self.disk is not None:
+            self.disk.left = self.disk.founds = False
+            own = replace(self._own_report(), chain=chain)
+            anew = {id for id, each in reports if id != self.me and not is_part(id.host, each, own)}
+            starts.update(dict.fromkeys(anew, self.log.low))
+            starts.pop(self.me, None)
+        lowest = min(starts.values(), default=mark)
+        if self.disk is not None:
+            self.all = min(self.all, lowest)  # there are stations now that do not have all that is kept
         again = self.log.since(lowest)
-        if again:
-            self._out.add([encoded for _, encoded in again], [entry.end for entry, _ in again])
+        _add(self._out, again)
         for id, each in reports:
-            if id != self.me and each.epoch is not None:
-                self._start_peer(id, each.view, self._out.number_at(each.next), each.next, out, send=False)
-        self._linked = {id: each for id, each in reports if each.epoch is None and id != self.me}
-        out.append(OrderFlushed(self.group, self.agreed.key, mark, len(stations)))
-        self._mark(out)
+            if id != self.me and id in starts:
+                place, is_new = starts[id], id in anew
+                number = self._out.number_at(place)
+                self._start_peer(id, each.view, number, place, out, send=False, anew=is_new)
+        self._linked = {id: each for id, each in reports if id not in starts and id != self.me}
+        shown = self.agreed.shown or self.agreed.key
+        out.append(OrderFlushed(self.group, shown, mark, len(stations)))
+        if not self._mark(out, begins=self.disk is not None) and self.disk is not None:
+            self._mark_again(out, begins=True)
         self._queue.extend(self._unplaced.values())
         for peer in self._peers.values():
             self._send_start(peer, out)
         if again and self._peers:
-            for run in list(self._out.store.runs):
+            for run in _first_of(self._out, 0):
                 self._cast(run, out)
         self._end(now, out)
 
     def _started(self, now: Instant, start: HubStart, out: list[Effect]) -> None:
         assert isinstance(self.stage, StationReports)
         orderer = self.stage.to
-        if not self.chain:
+        if self.disk is not None:
+            if start.anew:
+                self._start_over(start.position)
+            self.disk.origin, self.disk.left, self.disk.founds = start.origin, False, False
+            self._stand("", out)
+        self._before = self.chain
+        if not self.chain and self.disk is None:
             self.log = OrderLog(start.position)
             self.accept = self.all = start.position
         elif start.position != self.log.next:
@@ -307,11 +441,34 @@ class HubFlush(HubOrder):
         if not isinstance(self.stage, StationReports) or self.stage.to.host != to or self.agreed is None:
             out.append(Ignored("HubFetch", "not frozen"))
             return
-        lacks = self.log.since(position)
         if self._up is None:
             self._up = OutFeed(feed_name(self.me.host))
-            if lacks:
-                self._up.add([encoded for _, encoded in lacks], [entry.end for entry, _ in lacks])
-        for run in self._up.store.runs:
+            _add(self._up, self.log.since(position))
+        for run in _first_of(self._up, self._up.number_at(position)):
             for data in self._up.data(run, self._bytes):
                 self._post(to, HubData(self.agreed.key, Way.FETCH, 0, 0, data), out)
+
+
+def _add(feed: OutFeed, entries: list[tuple[Entry, bytes]]) -> None:
+    """In runs that can be sent one by one."""
+    some: list[tuple[Entry, bytes]] = []
+    size = 0
+    for each in entries:
+        if some and size + len(each[1]) > RUN_BYTES:
+            feed.add([encoded for _, encoded in some], [entry.end for entry, _ in some])
+            some, size = [], 0
+        some.append(each)
+        size += len(each[1])
+    if some:
+        feed.add([encoded for _, encoded in some], [entry.end for entry, _ in some])
+
+
+def _first_of(feed: OutFeed, number: int) -> list[Run]:
+    """What is sent at once, from this number on. The rest is asked for."""
+    found: list[Run] = []
+    size = 0
+    for run in feed.store.runs:
+        if run.end > number and size < WINDOW_FEED_BYTES:
+            found.append(run)
+            size += len(run.block)
+    return found

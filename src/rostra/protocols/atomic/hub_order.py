@@ -11,10 +11,14 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
+from msgspec.structs import replace
+
 from rostra.core.effects import Effect, Ignored, Instant, SetTimer, TimerKey
+from rostra.core.logs import LogBatch
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
+from rostra.protocols.atomic.durable import NO_LOG, REMARK_BYTES, OrderDisk, OrderHead, stable_upto
 from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import majority_has, shown_view
@@ -28,6 +32,7 @@ from rostra.protocols.atomic.messages import (
     HubStart,
     MarkEntry,
     RunEntry,
+    ShownView,
     StationId,
     ViewKey,
     Way,
@@ -66,6 +71,9 @@ class HubOrder:
         self._short = ""  # why nobody orders, though it may
         self._short_since: Instant = 0.0
         self._stable = stable
+        self.disk = OrderDisk() if stable == "disk" else None
+        self._aside: tuple[OrderDisk, OrderLog, MarkEntry | None, int] | None = None
+        self._before: Chain = ()  # of the epoch before, until our log reaches the place where this one began
         self._bytes = datagram_bytes
         self._left: set[MemberId] = set()  # since the last view in our log
         self._peers: dict[Domain, StationPeer] = {}
@@ -104,12 +112,17 @@ class HubOrder:
         return None
 
     def _block(self, why: str, agreed: AgreedNow | None, out: list[Effect]) -> None:
-        self.gallery.stand(why or self._short, None if agreed is None else agreed.key, out)
+        shown = None if agreed is None else agreed.shown or agreed.key
+        self.gallery.stand(why or self._short, shown, out, all=self.disk is not None)
 
     @property
     def _lacks_mark(self) -> bool:
-        key = None if self.marked is None else self.marked.view.key
-        return self.agreed is not None and key != self.agreed.key
+        agreed, marked = self.agreed, self.marked
+        if agreed is None or marked is None:
+            return agreed is not None
+        if self.disk is not None and marked.view.fence != agreed.fence:
+            return True  # numbers of views begin anew when all are gone
+        return marked.view.key != (agreed.shown or agreed.key)
 
     def _start_peer(
         self,
@@ -120,18 +133,22 @@ class HubOrder:
         out: list[Effect],
         *,
         send: bool = True,
+        anew: bool = False,
     ) -> None:
-        peer = self._peers[id.host] = StationPeer(id, view, first, position, InFeed(feed_name(id.host), 1))
+        up = InFeed(feed_name(id.host), 1)
+        peer = self._peers[id.host] = StationPeer(id, view, first, position, up, anew)
         if send:
             self._send_start(peer, out)
 
     def _send_start(self, peer: StationPeer, out: list[Effect]) -> None:
         mark = self.stage.mark if isinstance(self.stage, StationOrders) else 0
-        self._post(peer.id.host, HubStart(peer.view, self.chain, peer.first, peer.position, mark), out)
+        origin = None if self.disk is None else self.disk.origin
+        start = HubStart(peer.view, self.chain, peer.first, peer.position, mark, peer.anew, origin)
+        self._post(peer.id.host, start, out)
 
     # Views get their places
 
-    def _mark(self, out: list[Effect]) -> bool:
+    def _mark(self, out: list[Effect], *, begins: bool = False) -> bool:
         """Give the last agreed view its place, if all new stations in it have reported."""
         agreed = self.agreed
         if not self.orders or agreed is None or agreed.first != self.me or self.gallery.blocked:
@@ -145,7 +162,7 @@ class HubOrder:
                 return False
         before = None if self.marked is None else self.marked.view
         view = shown_view(agreed, before, frozenset(self._left))
-        entry = MarkEntry(self.log.next, view, agreed.stations)
+        entry = MarkEntry(self.log.next, view, agreed.stations, begins)
         self._left.clear()
         hosts = {id.host: id for id in agreed.stations}
         self._peers = {h: each for h, each in self._peers.items() if hosts.get(h) == each.id}
@@ -182,7 +199,7 @@ class HubOrder:
 
     def _place(self, entry: RunEntry, out: list[Effect]) -> None:
         placed = RunEntry(self.log.next, entry.sender, entry.run)
-        if not self._peers and self.log.given == self.log.next:
+        if not self._peers and self.log.given == self.log.next and self.disk is None:
             self.log.next = self.log.given = self.accept = self.all = placed.end
             self._unplaced.pop((entry.sender, entry.run.first), None)
             self.gallery.give_run(placed.sender, placed.run, placed.position, out)
@@ -192,6 +209,12 @@ class HubOrder:
     def _append(self, entry: RunEntry | MarkEntry, encoded: bytes, out: list[Effect]) -> None:
         """The next entry of the order, at any station."""
         self.log.append(entry, encoded)
+        if self.disk is not None:
+            self.disk.appended(entry, encoded)
+            if isinstance(entry, MarkEntry):
+                self.disk.reached(entry, self._chain_ahead)
+                if isinstance(self.stage, StationFollows) and self.disk.claims == self.chain:
+                    self._all_here()
         if isinstance(entry, MarkEntry):
             self.marked = entry
         elif self._unplaced:
@@ -213,9 +236,19 @@ class HubOrder:
         elif self._stable == "majority":
             nexts = {self.me.host: self.log.next, **{h: peer.next for h, peer in peers.items()}}
             stable = lowest if self.marked is None else majority_has(self.marked.view, nexts)
+        elif self.disk is not None:
+            nexts = {self.me.host: self.log.next, **{h: peer.next for h, peer in peers.items()}}
+            stable = stable_upto(*self._marks_since(self.accept), nexts, self.accept)
         before, self.accept = self.accept, max(self.accept, stable)
         self._out.forget(self.all)
         return self.accept > before
+
+    def _marks_since(self, position: int) -> tuple[ShownView | None, list[MarkEntry]]:
+        """The view in force at this position, and those with later places."""
+        assert self.disk is not None
+        later = [each for each in self.disk.marks if each.end > position]
+        earlier = len(self.disk.marks) - len(later)
+        return self.disk.marks[earlier - 1].view if earlier else None, later
 
     def _send_fresh(self, out: list[Effect]) -> None:
         fresh, self._fresh = self._fresh, []
@@ -243,7 +276,9 @@ class HubOrder:
 
     def _end(self, now: Instant, out: list[Effect]) -> None:
         if self.orders:
-            self._mark(out)
+            is_marked = self._mark(out)
+            if self.disk is not None and not is_marked and self.disk.since_mark > REMARK_BYTES:
+                self._mark_again(out)
             if self._queue and self.marked is not None:
                 self._order(out)
             before = self._advance(out)
@@ -264,11 +299,135 @@ class HubOrder:
             return
         for entry in self.log.due(self.accept):
             if isinstance(entry, MarkEntry):
+                if self.disk is not None and self._passes(entry, out):
+                    continue
                 gallery.give_view(entry.view, entry.position, self.orderer, out)
             else:
                 gallery.give_run(entry.sender, entry.run, entry.position, out)
             self.log.given = entry.end
-        self.log.forget(self.all)
+        if self.disk is None:
+            self.log.forget(self.all)
+        else:
+            self._trim()
+
+    # On disk
+
+    def _passes(self, mark: MarkEntry, out: list[Effect]) -> bool:
+        """A view without members of ours is not for us. One with none that was in the group before comes
+        after all that is kept: there is no other member that has it."""
+        assert self.disk is not None
+        new = [each.me for each in self.gallery.members.values() if each.me in mark.view.endpoints]
+        shown = self.gallery.view
+        is_again = shown is not None and (shown.key, shown.fence) == (mark.view.key, mark.view.fence)
+        if is_again or (not new and self.is_anew):
+            self.log.given = mark.end
+            return True
+        if len(mark.view.joined) == len(mark.view.members):
+            for entry in self.log.entries:
+                if entry.position >= mark.position:
+                    break
+                if isinstance(entry, RunEntry):
+                    self.gallery.replay(new, entry.sender, entry.run, entry.position, out)
+        return False
+
+    @property
+    def is_anew(self) -> bool:
+        """Was no member of this host given anything yet?"""
+        return not any(each.knows for each in self.gallery.members.values())
+
+    def _trim(self) -> None:
+        """What no station needs for a next life of the group."""
+        disk, log = self.disk, self.log
+        assert disk is not None
+        cut = disk.cut_at(min(self.accept, self.all, log.given))
+        while log.low < cut:
+            log.drop()
+
+    def _start_over(self, position: int) -> None:
+        """All that is kept of the order comes to us, from this position on. Until it is here what we had
+        counts: it may be all that is left of something that was acknowledged."""
+        assert self.disk is not None
+        if self.disk.claims:
+            self._aside = self.disk, self.log, self.marked, self.accept
+        self.disk = self.disk.next()
+        self.log, self.marked = OrderLog(position), None
+        self.accept = self.all = 0
+        self.chain = ()
+
+    def _all_here(self) -> None:
+        assert self.disk is not None
+        self.disk.deferred, self._aside = False, None
+
+    def _take_back(self) -> None:
+        """It did not come."""
+        assert self.disk is not None
+        if self._aside is not None:
+            self.disk, self.log, self.marked, self.accept = self._aside
+        else:
+            self.disk, self.log, self.marked, self.accept = self.disk.next(), OrderLog(1), None, 0
+            self.disk.wiped = self.disk.deferred = False
+        self._aside, self.all = None, 0
+
+    def depart(self) -> None:
+        """It ends: the others count this host among those that left."""
+        assert self.disk is not None
+        if self.disk.deferred:
+            self._take_back()
+        self.disk.left = True
+
+    def forget(self, position: int) -> None:
+        """Members say that they can go on from here, whatever is lost."""
+        if self.disk is not None:
+            self.disk.managed = True
+            self.disk.needed = max(self.disk.needed, position)
+            self._trim()
+
+    def _mark_again(self, out: list[Effect], *, begins: bool = False) -> None:
+        """The view that stands, so that what was before it can be forgotten, or that an epoch begins."""
+        assert self.marked is not None
+        view = replace(self.marked.view, joined=(), left=(), failed=(), parts=())
+        entry = MarkEntry(self.log.next, view, self.marked.stations, begins)
+        self._append(entry, encode_entry(entry), out)
+
+    def unwritten(self) -> LogBatch | None:
+        """What is to be on disk before anything that was done in this step is seen."""
+        disk, marked = self.disk, self.marked
+        if disk is None or disk.deferred:
+            return None
+        chain = self.reported_chain
+        before = 0 if disk.head is None else disk.head.accept
+        head = OrderHead(
+            chain,
+            disk.origin if chain else None,
+            marked.end if marked is not None and marked.end <= self.accept else before,
+            disk.left,
+            disk.managed,
+            () if chain else disk.since,
+        )
+        return disk.batch(str(self.group), head)
+
+    @property
+    def lacks_log(self) -> bool:
+        return self._short == NO_LOG
+
+    @property
+    def _chain_ahead(self) -> Chain:
+        """Of the log that ours follows."""
+        stage = self.stage
+        if isinstance(stage, StationGathers) and stage.fetching is not None:
+            return stage.reports[stage.fetching].chain
+        return self.chain
+
+    @property
+    def reported_chain(self) -> Chain:
+        """An epoch counts when our log has reached the place where it began: before, it may lack what others
+        have of the epoch before."""
+        stage = self.stage
+        if self.disk is not None:
+            return self.disk.claims
+        if isinstance(stage, StationFollows) and self.log.next <= stage.mark:
+            return self._before
+        return self.chain
 
     def _have(self, out: list[Effect]) -> None:
         assert isinstance(self.stage, StationFollows) and self.epoch is not None

@@ -50,7 +50,7 @@ def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[Memb
     asked = frozenset([each.endpoint for each in left])
     gone = [] if before is None else [each for each, _ in before.members if each not in here]
     return ShownView(
-        agreed.key,
+        agreed.shown or agreed.key,
         members,
         agreed.fence,
         tuple([endpoint for endpoint, _ in members if endpoint not in was]),
@@ -66,7 +66,7 @@ def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[Memb
 def majority_has(view: ShownView, nexts: Mapping[Domain, int]) -> int:
     """Up to where hosts with more than half of the members have everything. `nexts`: of each host."""
     held = sorted([nexts.get(host_of(each), 0) for each, _ in view.members], reverse=True)
-    return held[len(held) // 2]
+    return held[len(held) // 2] if held else 0
 
 
 def is_enough(

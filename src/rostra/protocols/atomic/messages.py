@@ -123,6 +123,7 @@ class MarkEntry(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
     position: Natural
     view: ShownView
     stations: Stations
+    begins: bool = False  # with ``stable="disk"``: an epoch begins with it
 
     @property
     def end(self) -> int:
@@ -201,6 +202,13 @@ class HubReport(HubMessage, frozen=True, tag=68):
     next: Natural = 0
     low: Natural = 0  # the lowest position that it still holds
     members: Endpoints = ()  # here, that wait for their first view
+    # With ``stable="disk"``:
+    origin: ViewKey | None = None  # the epoch with which its order began
+    accept: Natural = 0  # below this everything is stable
+    anew: bool = False  # no member here was given anything of it in this life
+    left: bool = False  # its members had left when it was written
+    founds: bool = False  # it may begin the order, if no host has one
+    since: Annotated[tuple[ViewKey, ...], Meta(max_length=CHAIN_MAX)] = ()  # it had nothing in these views
 
     @property
     def epoch(self) -> ViewKey | None:
@@ -211,6 +219,7 @@ class HubAsk(HubMessage, frozen=True, tag=69):
     """The first station of an agreed view: report."""
 
     view: ViewKey
+    waits: Annotated[str, Meta(max_length=512)] = ""  # what keeps it from beginning, though all have
 
 
 class HubStart(HubMessage, frozen=True, tag=70):
@@ -222,6 +231,8 @@ class HubStart(HubMessage, frozen=True, tag=70):
     first: Natural
     position: Natural
     mark: Natural
+    anew: bool = False  # you have no part in the order yet: forget what is on your disk
+    origin: ViewKey | None = None  # with ``stable="disk"``: the epoch with which the order began
 
 
 class HubOut(HubMessage, frozen=True, tag=71):

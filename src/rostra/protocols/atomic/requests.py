@@ -3,6 +3,7 @@
 request        answer            items that follow
 JoinOrdered    Done, Denied      MemberView, MemberBlocked and OrderedRun, in one order for all members
 LeaveOrdered   Done, Denied      OrderClosed, at once
+ForgetOrdered  Done
 
 A member is given its own messages too, at their place in the order (A-003). That is its receipt: what it is
 given keeps what the group promises. If it does not read, `OrderPlaced` says the same beside the order.
@@ -54,6 +55,14 @@ class JoinOrdered(Request, frozen=True, tag=48):
 
 class LeaveOrdered(Request, frozen=True, tag=49):
     group: Group
+
+
+class ForgetOrdered(Request, frozen=True, tag=50):
+    """A member of a group with ``stable="disk"``: what is below this position need not be on the disk of this
+    host any more. From then on nothing is forgotten that no member has named so."""
+
+    group: Group
+    position: Natural
 
 
 class OrderedRun(Item, frozen=True, tag=48, gc=False):

@@ -1,6 +1,5 @@
 """Values of a station: in which stage of an epoch it is, what it knows of others, its part of the order."""
 
-from bisect import bisect_left
 from collections import deque
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ class AgreedNow(Struct, frozen=True):
     view: AgreedView
     stations: tuple[StationId, ...]  # in order of their first member's rank
     fence: int | None = None
+    shown: ViewKey | None = None  # as members know it, if that is another one
 
     @property
     def is_exclusive(self) -> bool:
@@ -67,10 +67,13 @@ Stage = StationIdle | StationReports | StationGathers | StationFollows | Station
 class StationPeer:
     """Another station, as its orderer knows it."""
 
-    __slots__ = ("accept", "first", "full", "id", "next", "position", "started", "up", "view")
+    __slots__ = ("accept", "anew", "first", "full", "id", "next", "position", "started", "up", "view")
 
-    def __init__(self, id: StationId, view: ViewKey, first: int, position: int, up: InFeed) -> None:
+    def __init__(
+        self, id: StationId, view: ViewKey, first: int, position: int, up: InFeed, anew: bool = False
+    ) -> None:
         self.id = id
+        self.anew = anew  # it has to forget what it had
         self.view = view  # in which it reported
         self.first = first  # its first number in our feed, and its position
         self.position = position
@@ -84,7 +87,7 @@ class StationPeer:
 class OrderLog:
     """Entries of the order, from position `low` on, that some station may need."""
 
-    __slots__ = ("_encoded", "_ends", "entries", "given", "next")
+    __slots__ = ("_encoded", "_ends", "bytes", "entries", "given", "next")
 
     def __init__(self, position: int) -> None:
         self.entries: deque[Entry] = deque()
@@ -92,6 +95,7 @@ class OrderLog:
         self._ends: deque[int] = deque()
         self.next = position  # the position after the last entry
         self.given = position  # everything below was given to our members
+        self.bytes = 0
 
     @property
     def low(self) -> int:
@@ -101,6 +105,7 @@ class OrderLog:
         self.entries.append(entry)
         self._encoded.append(encoded)
         self._ends.append(entry.end)
+        self.bytes += len(encoded)
         self.next = entry.end
 
     def since(self, position: int) -> list[tuple[Entry, bytes]]:
@@ -115,7 +120,9 @@ class OrderLog:
         """Those that are stable and were not given to our members."""
         if self.given >= accept or self.given >= self.next:
             return []
-        begin = bisect_left(self._ends, self.given + 1)
+        begin = len(self._ends)
+        while begin and self._ends[begin - 1] > self.given:
+            begin -= 1
         due: list[Entry] = []
         for at in range(begin, len(self.entries)):
             if self._ends[at] > accept:
@@ -127,6 +134,10 @@ class OrderLog:
         """Every station has everything below this."""
         upto = min(position, self.given)
         while self._ends and self._ends[0] <= upto:
-            self.entries.popleft()
-            self._encoded.popleft()
-            self._ends.popleft()
+            self.drop()
+
+    def drop(self) -> Entry:
+        """The oldest."""
+        self._ends.popleft()
+        self.bytes -= len(self._encoded.popleft())
+        return self.entries.popleft()

@@ -140,6 +140,13 @@ class Gallery:
                 number = 0 if self.view is None else self.view.number
                 out.append(Deliver(sender, self.group, OrderPlaced(run.first, run.count, position, number)))
 
+    def replay(
+        self, to: Iterable[Endpoint], sender: Endpoint, run: Run, position: int, out: list[Effect]
+    ) -> None:
+        """What was ordered before all members that there are now."""
+        those = sorted([self.members[each] for each in to], key=_name)
+        self._give(those, OrderedRun(sender, run, position), out, len(run.block))
+
     def give_view(self, view: ShownView, position: int, orderer: StationId | None, out: list[Effect]) -> None:
         """To those who are in it; whole to those who have none yet, and if it cannot be made of the last."""
         host = None if orderer is None else orderer.host
@@ -163,26 +170,27 @@ class Gallery:
             those = [each for each in self.members.values() if each.knows]
             self._give(sorted(those, key=_name), self.view.item(whole=True), out)
 
-    def stand(self, why: str, agreed: ViewKey | None, out: list[Effect]) -> None:
+    def stand(self, why: str, agreed: ViewKey | None, out: list[Effect], *, all: bool = False) -> None:
         """Nothing goes on here because of this; or, if it is empty, it does. A standstill ends with a view:
         with the one that they had, if it is still the last; else with that which gets its place next."""
         if why and why != self.blocked:
             self.blocked = why
-            self.give_blocked(why, out)
+            self.give_blocked(why, out, all=all)
         elif self.blocked and not why:
             self.blocked = ""
             if self.view is not None and self.view.key == agreed:
                 self.show_again(out)
 
-    def give_blocked(self, why: str, out: list[Effect]) -> None:
-        those = [each for each in self.members.values() if each.knows]
+    def give_blocked(self, why: str, out: list[Effect], *, all: bool = False) -> None:
+        """To those who were given a view, or to all."""
+        those = [each for each in self.members.values() if each.knows or all]
         self._give(sorted(those, key=_name), MemberBlocked(why), out)
 
-    def _give(self, those: Iterable[GalleryMember], item: Item, out: list[Effect]) -> None:
+    def _give(self, those: Iterable[GalleryMember], item: Item, out: list[Effect], size: int = 0) -> None:
         reading = []
         for each in those:
             if each.is_paused or each.waiting:
-                self._wait(each, item, 0)
+                self._wait(each, item, size)
             else:
                 reading.append(each.me)
         if reading:

@@ -58,7 +58,7 @@ from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Domain, Endpoint, Group, depth, parent
 from rostra.protocols.claims.config import ASK_AGAIN_S, ASK_TIMES_MAX, CLAIMS_OF_HOST_MAX
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimBegun, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import EndpointLeft, MessageId
@@ -117,6 +117,9 @@ class ClaimAgent(Service):
     def __init__(self, host: Domain, registry: Registry) -> None:
         self.host = host
         self.held: dict[Group, GroupKind] = {}
+        self.made: set[Group] = set()  # of those with ``stable="disk"``: whose order we may begin
+        self.begun: set[Group] = set()  # and of which we have one on disk
+        self.over: set[Group] = set()  # that were deleted
         self.asked: dict[Group, AskedClaim] = {}
         self.kept: set[Group] = set()
         self._alone: set[Group] = set()  # no other host held it when we claimed it
@@ -250,6 +253,8 @@ class ClaimAgent(Service):
         if "!" in group.name and (proven := self._proven(group, asked)) is not None:
             claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven)
         out.append(Send(self._server, claim))
+        if group in self.begun:
+            out.append(Send(self._server, ClaimBegun(id, self.host, group)))
 
     def _proven(self, group: Group, asked: AskedClaim) -> tuple[Endpoint, bytes] | None:
         """A member that may be in this restricted group, with its newest proof."""
@@ -260,7 +265,7 @@ class ClaimAgent(Service):
     def _send_release(self, group: Group, out: list[Effect]) -> None:
         id = self._new_id()
         self.releasing[group] = _with(self.releasing[group], id)
-        out.append(Send(self._server, ClaimReleased(id, self.host, group)))
+        out.append(Send(self._server, ClaimReleased(id, self.host, group, group in self.over)))
 
     def _enter(self, now: Instant, event: JoinClaimed, out: list[Effect]) -> None:
         """Into the directory, with its kind."""
@@ -274,6 +279,7 @@ class ClaimAgent(Service):
         if answer.id in self.releasing.get(group, ()):
             if not answer.code:
                 del self.releasing[group]
+                self.over.discard(group)
                 self._stands(now, group, answer.group_kind, out)
         elif asked is None or answer.id not in asked.ids:
             out.append(Ignored("ClaimAnswer", "late reply"))
@@ -283,6 +289,9 @@ class ClaimAgent(Service):
             del self.asked[group]
             if asked.waiting:
                 (self._alone.add if answer.alone else self._alone.discard)(group)
+            self.made.discard(group)
+            if answer.made:
+                self.made.add(group)
             self._decided(now, group, asked, answer.group_kind, out)
 
     def _failed(self, group: Group, asked: AskedClaim, answer: ClaimAnswer, out: list[Effect]) -> None:
@@ -334,6 +343,7 @@ class ClaimAgent(Service):
             out += map(Secure, self._own.release(group.name, self.host, permanent=permanent))
         else:
             del self.held[group]
+            self.made.discard(group)
             self.asked.pop(group, None)  # to renew it
             self._release(group, out)
 
@@ -379,6 +389,14 @@ class ClaimAgent(Service):
             out.append(Tell((me,), PutOut(group, refusal)))
 
     # Again
+
+    def renew(self, group: Group) -> list[Effect]:
+        """Ask again for what we hold: we have something to say of it, or hope for another answer."""
+        out: list[Effect] = []
+        if group in self.held and group not in self.asked and self.up:
+            self._ask(group, self.held[group], [], out)
+            self._wait(out)
+        return out
 
     def _renew(self, out: list[Effect]) -> None:
         """Our server, or another replica of it, knows nothing of what we hold and asked."""

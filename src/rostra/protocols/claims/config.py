@@ -26,3 +26,7 @@ is how long that costs."""
 
 ASK_TIMES_MAX: Final = 4
 """How often a join's claim is sent before the join is given up. It is then released: it may have counted."""
+
+BEGUN_MAX: Final = 4_096
+"""Groups with ``stable="disk"`` in one scope: their claims stand until they are deleted. Raising it: a host
+can fill more of a scope's claims for good."""

@@ -42,6 +42,8 @@ class ProvenClaim(Claim, frozen=True, tag=51):
 class ClaimReleased(ClaimMessage, frozen=True, tag=49):
     """This host has no such members, or none any more; which kind stands? Sent again until it is answered."""
 
+    over: bool = False  # with ``stable="disk"``: the group was deleted, and so was its order
+
 
 class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     """Under the id of the question: the kind that stands; none, if the group is not claimed any more. Or why
@@ -52,6 +54,12 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     code: str = ""
     why: str = ""
     alone: bool = False  # no other host holds the claim
+    made: bool = False  # with ``stable="disk"``: this life of the host's agent may begin the order
 
 
-Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer
+class ClaimBegun(ClaimMessage, frozen=True, tag=52):
+    """With ``stable="disk"``, after the claim of a host: the group has an order, which is on disks and must
+    not be begun twice. It is not answered, and comes again with each claim of this host."""
+
+
+Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer | ClaimBegun

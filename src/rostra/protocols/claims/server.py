@@ -53,7 +53,14 @@ from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, To
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, host_of, inside
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimMessage, ClaimReleased, ProvenClaim
+from rostra.protocols.claims.messages import (
+    Claim,
+    ClaimAnswer,
+    ClaimBegun,
+    ClaimMessage,
+    ClaimReleased,
+    ProvenClaim,
+)
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import CLOSED, LED_CLOSED, Gate
@@ -82,7 +89,10 @@ class ClaimRefused(Observation, frozen=True):
 
 class ClaimServer(Service):
     name = CLAIM_SERVER
-    takes = (Claim, ProvenClaim, ClaimReleased, ClaimAnswer, LinkUp, LinkDown, LinkMoved, RoomChanged)
+    takes = (
+        *(Claim, ProvenClaim, ClaimReleased, ClaimAnswer, ClaimBegun),
+        *(LinkUp, LinkDown, LinkMoved, RoomChanged),
+    )
 
     def __init__(self, domain: Domain, registry: Registry, *, has_parent: bool = True) -> None:
         self.domain = domain
@@ -191,11 +201,18 @@ class ClaimServer(Service):
         name, host = message.group.name, message.claimer
         standing, no_room = self.table.get(name), self._registry.own.no_room
         holds = standing is not None and host in standing.holders
+        if isinstance(message, ClaimBegun):
+            if standing is None or not holds or standing.group_kind.stable != "disk" or no_room:
+                return [_ignored(message, "not a holder")]  # it comes again with the next claim
+            self.table.begin(name, self.domain)
+            return [*map(Secure, self.table.records_of(name, self.domain))]
         if isinstance(message, ClaimReleased):
             if no_room and holds:
                 return [_ignored(message, NO_ROOM)]  # it is sent again until it is answered
             permanent = self._registry.is_permanent(message.group)
             removed = self.table.release(name, host, permanent=permanent)
+            if message.over and holds:
+                removed += self.table.release(name, self.domain, permanent=permanent)
             standing = self.table.get(name)
             if standing is None:
                 return [*map(Secure, removed), _answer(message)]
@@ -211,10 +228,13 @@ class ClaimServer(Service):
                 return [ClaimRefused(host, message.group, CLOSED), none]
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
+            if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
+                return _refused(message, TooLarge.code, why)
             standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
         rests_on = map(Secure, self.table.records_of(name, host))
         alone = list(standing.holders) == [host]
-        return [*rests_on, _answer(message, standing.group_kind, standing.birth, alone=alone)]
+        made = self.table.is_made(name, host, message.id.incarnation, self.domain)
+        return [*rests_on, _answer(message, standing.group_kind, standing.birth, alone=alone, made=made)]
 
     # Of a wider one
 
@@ -225,6 +245,8 @@ class ClaimServer(Service):
         host, group = message.claimer, message.group
         if group in self.gone.get(host, ()):
             self._forget_gone(host, group)
+        if isinstance(message, ClaimBegun):
+            return None
         if not isinstance(message, Claim):
             self._forget_passed(host, group)
             return None
@@ -336,8 +358,9 @@ def _answer(
     code: str = "",
     why: str = "",
     alone: bool = False,
+    made: bool = False,
 ) -> ClaimAnswer:
-    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone)
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made)
 
 
 def _ignored(message: object, why: str) -> Ignored:

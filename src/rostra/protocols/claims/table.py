@@ -2,6 +2,10 @@
 
     claim/<group>          kind and birth       made by the first claim, removed with the last holder
     hold/<host>/<group>    life of the agent    that host has members, or asked to have them
+    hold/<scope>/<group>                        with ``stable="disk"``: the order is begun, and on disks
+
+With ``stable="disk"`` the order of a group is begun by one host: of those that hold the claim, the one that
+has held it for longest in one life of its agent.
 
 Both are keyed records (`core/records.py`), so a takeover or a restart loses none. A claim of a permanent
 group stays without holders.
@@ -18,7 +22,7 @@ from rostra.errors import UNDECODABLE
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain
 from rostra.names.checks import check_path, check_relayed_name
-from rostra.protocols.claims.config import CLAIMS_MAX, CLAIMS_OF_CHILD_MAX
+from rostra.protocols.claims.config import BEGUN_MAX, CLAIMS_MAX, CLAIMS_OF_CHILD_MAX
 
 CLAIM: Final = "claim/"
 HOLD: Final = "hold/"
@@ -93,6 +97,32 @@ class ClaimTable:
             claim.holders[host] = life
         self._seen = self._records.version
         return claim
+
+    def is_made(self, name: str, host: Domain, life: int, scope: Domain) -> bool:
+        """May this life of this host's agent begin the order?"""
+        claim = self._claims[name]
+        if claim.group_kind.stable != "disk" or scope in claim.holders or claim.holders.get(host) != life:
+            return False
+        held = {each: self._records.get(_hold(name, each)) for each in claim.holders}
+        since = {each: record.version for each, record in held.items() if record is not None}
+        return min(since, key=lambda each: since[each], default=None) == host
+
+    def why_not_begun(self, name: str, scope: Domain) -> str:
+        """Why there can be no further group whose claim stands without hosts; empty if there can."""
+        self._load()
+        claim = self._claims.get(name)
+        if (claim is None or scope not in claim.holders) and self._held_by[self._child(scope)] >= BEGUN_MAX:
+            return f'{BEGUN_MAX} groups with stable="disk" have an order in this scope: delete some'
+        return ""
+
+    def begin(self, name: str, scope: Domain) -> None:
+        """Its order is begun: the claim stands, whatever hosts are there."""
+        claim = self._claims[name]
+        if scope not in claim.holders:
+            claim.holders[scope] = 0
+            self._held_by[self._child(scope)] += 1
+            self._records.put(_hold(name, scope), msgspec.msgpack.encode(0))
+            self._seen = self._records.version
 
     def release(self, name: str, host: Domain, *, permanent: bool) -> list[KeyedRecord]:
         """That host has no members any more: the records that this removed."""

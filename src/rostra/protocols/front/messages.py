@@ -37,7 +37,7 @@ from rostra.protocols.agreed.calls import (
     SetShown,
 )
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
-from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
+from rostra.protocols.atomic.requests import ForgetOrdered, JoinOrdered, LeaveOrdered
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.led.requests import AnySetAnswer, AnySetNotice, AnySetRequest, JoinLed, LeaveLed
 from rostra.protocols.relaxed.requests import AnyAnswer as AnyResolveAnswer
@@ -60,6 +60,7 @@ AnyRequest = (
     | AnySetRequest
     | JoinOrdered
     | LeaveOrdered
+    | ForgetOrdered
     | AnyAccessRequest
     | AnyScopeRequest
 )

@@ -35,7 +35,7 @@ from rostra.protocols.access.requests import (
 from rostra.protocols.agreed.calls import AdministerSet, DrainHost
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.events import OrderSubmitted
-from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
+from rostra.protocols.atomic.requests import ForgetOrdered, JoinOrdered, LeaveOrdered
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.fifo.requests import Enter, Exit
@@ -135,6 +135,7 @@ _SPOKEN: Final = (
     LeaveLed,
     JoinOrdered,
     LeaveOrdered,
+    ForgetOrdered,
     JoinRestricted,
     JoinUnique,
     JoinOpen,

@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from rostra.core.logs import KeptLog, LogBatch, kept_logs
 from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records
 from rostra.errors import UNDECODABLE, TooLarge
 from rostra.names import Domain, Group
@@ -42,10 +43,12 @@ class RegistryRecord(Struct, frozen=True):
 
 
 class Registry:
-    """The lists of all scopes around a node; and everything that it must keep for its own scope, by key."""
+    """The lists of all scopes around a node; everything that it must keep for its own scope, by key; and its
+    logs."""
 
-    def __init__(self, own: Records | None = None) -> None:
+    def __init__(self, own: Records | None = None, logs: dict[str, KeptLog] | None = None) -> None:
         self.own = own if own is not None else Records()
+        self.logs: dict[str, KeptLog] | None = {} if logs is None else logs  # None: we have no disk
         self._records: dict[Domain, RegistryRecord] = {}
         self._names: dict[Domain, frozenset[str]] = {}
 
@@ -54,11 +57,15 @@ class Registry:
         """What was persisted: lists in any order, of which the newest of each scope counts; and our own
         records, in the order in which they were written."""
         written = list(written)
-        registry = cls(Records.of(written))
+        registry = cls(Records.of(written), kept_logs(written))
         for record in written:
             if isinstance(record, RegistryRecord):
                 registry.apply(record.scope, record.version, record.names)
         return registry
+
+    def log_batches(self) -> tuple[LogBatch, ...]:
+        """Our logs, each as one batch."""
+        return tuple([log.all(name) for name, log in sorted((self.logs or {}).items())])
 
     def load(self, scope: Domain) -> None:
         """Our own scope's list is the one among our own records. What cannot be read counts as no list."""

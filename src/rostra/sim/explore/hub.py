@@ -75,10 +75,10 @@ class GivesAtOnce(Recorded):
 
 
 class MarksAtOnce(Recorded):
-    def _mark(self, out: list[Effect]) -> bool:
+    def _mark(self, out: list[Effect], *, begins: bool = False) -> bool:
         if self.agreed is not None and isinstance(self.stage, StationOrders):
             self._outs = {id for id in self.agreed.stations if id.host not in self._peers}
-        return super()._mark(out)
+        return super()._mark(out, begins=begins)
 
 
 class HubMove(NamedTuple):

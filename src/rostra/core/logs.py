@@ -1,0 +1,60 @@
+"""Logs on a node's disk: entries by position, and one small head for what the owner must know of them.
+
+    step ──▶ LogBatch(log, entries, head, low) ── Persist, first of all ──▶ disk ──▶ what rests on it
+
+All that one step adds is one batch, and all batches of one turn are on disk together: one wait for the disk
+is for all messages that came at once. The content of head and entries belongs to the service that owns the
+log. Where a disk loses the end of what was being written, whole batches are lost, the last ones; nothing that
+another process has seen rests on them.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class LogBatch(Struct, frozen=True, array_like=True):
+    """What one step changes in one log."""
+
+    log: str
+    entries: tuple[tuple[int, bytes], ...] = ()  # position and content of each; positions grow
+    head: bytes | None = None  # the new head; None: the one before stays
+    low: int = 0  # entries below this position are not needed any more
+    anew: bool = False  # first of all: what was there is gone
+
+    @property
+    def size(self) -> int:
+        return sum([len(data) for _, data in self.entries]) + len(self.head or b"")
+
+
+class KeptLog(Struct):
+    """What is left of a log after all its batches."""
+
+    head: bytes | None = None
+    size: int = 0  # bytes of the entries
+    entries: deque[tuple[int, bytes]] = field(default_factory=deque)
+
+    def take(self, batch: LogBatch) -> None:
+        if batch.anew:
+            self.head, self.entries, self.size = None, deque(), 0
+        if batch.head is not None:
+            self.head = batch.head
+        self.entries.extend(batch.entries)
+        self.size += sum([len(data) for _, data in batch.entries])
+        while self.entries and self.entries[0][0] < batch.low:
+            self.size -= len(self.entries.popleft()[1])
+
+    def all(self, log: str) -> LogBatch:
+        """The same as one batch."""
+        return LogBatch(log, tuple(self.entries), self.head, anew=True)
+
+
+def kept_logs(written: Iterable[Any]) -> dict[str, KeptLog]:
+    """What is left after these writes, in their order; others are not ours. A log that ended has no head."""
+    logs: dict[str, KeptLog] = {}
+    for batch in written:
+        if isinstance(batch, LogBatch):
+            logs.setdefault(batch.log, KeptLog()).take(batch)
+    return {name: log for name, log in logs.items() if log.head is not None}
