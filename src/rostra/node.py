@@ -20,7 +20,7 @@ over begins in the same way, with all neighbours of its predecessor (C-163). If 
 know.
 
 A server that has replicas itself sends nothing that depends on a record before a majority of them has it: the
-effects after `Secure` wait (`core/secure.py`). So they do at a node without replicas whose disk is full.
+effects after `Secure` wait (`core/secure.py`). The same holds at a node without replicas whose disk is full.
 
 **A step is bounded.** A packet of a crowd may bring hundreds of messages, each for hundreds of programs.
 After `WORK_MAX` orders and listed members the messages that are left wait, in order, for the timer `GO_ON`:
@@ -110,7 +110,7 @@ REST_MAX: Final = 8_192
 """Messages that may wait so. Beyond that steps are longer: what a peer sends faster is not kept for it."""
 
 CHILDREN_MAX: Final = 16_384
-"""Links that come from below. Raising it: names that strangers invent cost more memory, 2 KB each."""
+"""Links that come from below. Raising it: invented names cost more memory, 2 KB each."""
 
 FORGOTTEN_AFTER_S: Final = 600.0
 
@@ -263,7 +263,7 @@ class Node:
 
     @property
     def tick_s(self) -> float:
-        """How often the driver hears from our tick timer."""
+        """The interval of our tick timer."""
         return self._config.tick_s
 
     def is_up(self, peer: Domain) -> bool:
@@ -306,7 +306,7 @@ class Node:
             outputs.append(SetTimer(GO_ON, GO_ON_S))
 
     def _catch_up(self, now: Instant, change: LinkUp | LinkDown | Removed, outputs: list[Output]) -> None:
-        """Before the core hears that an epoch began or ended, it has all that was sent before."""
+        """Before the core learns that an epoch began or ended, it gets all messages from before."""
         peer = change.because.accused if isinstance(change, Removed) else change.peer
         before = [each for each in self._rest if each.sender == peer]
         self._rest = deque([each for each in self._rest if each.sender != peer])
@@ -359,7 +359,7 @@ class Node:
         outputs.append(SetTimer((GRACE, peer), self._config.failover_grace_s))
 
     def _give_up(self, now: Instant, peer: Domain, outputs: list[Output]) -> None:
-        """Tell what was held back. What was to be sent in that epoch, once a record is secured, is not."""
+        """Pass up what was held back. Messages of that epoch that wait for a record are dropped."""
         self.waiting.forget(peer)
         for report in self._held.pop(peer):
             self._pass_up(now, report, outputs)

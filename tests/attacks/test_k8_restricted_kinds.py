@@ -4,18 +4,22 @@ group; one with a proof tries to stay when that has ended; a server of the set l
 import msgspec
 import pytest
 
-from rostra.core.effects import Effect, LinkUp, Received, Send
+from rostra.core.effects import Effect, LinkUp, Received, Send, TimerFired
 from rostra.core.stack import Stack
 from rostra.groups.attributes import PROOF_BYTES_MAX
 from rostra.groups.kinds import LED_FIFO, GroupKind
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.access import server as access_server
 from rostra.protocols.access.agent import ACCESS_AGENT, Applying, Stay
 from rostra.protocols.access.config import LUCK_BYTES, AccessConfig
 from rostra.protocols.access.judge import ENDED, WRONG_SIGNATURE
+from rostra.protocols.access.messages import ProofShown
 from rostra.protocols.access.proofs import Signer
 from rostra.protocols.access.requests import JoinRestricted, Revoke
+from rostra.protocols.access.server import SHOWN
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAnswer, MemberAsked
+from rostra.protocols.agreed.calls import GroupAsked, LookAt
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.groups import AgreedMember
 from rostra.protocols.agreed.proven import PROOFS_S
@@ -29,7 +33,8 @@ from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.led.server import LED_SERVER
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.gate import AccessRefused, ClosedList
+from rostra.protocols.relaxed.messages import Interest, InterestChanged, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.requests import Denied, Done
 from rostra.sim.processes import WORLD_NAME
 from rostra.sim.programs import SimAgreed, SimProgram
@@ -280,3 +285,75 @@ def test_a_member_that_a_server_of_the_set_let_in_without_a_proof_is_removed_by_
     views = [each for each in made.ann.agreed[PAYROLL].items if isinstance(each, MemberView)]
     assert any(made.eve.address in dict(each.joined) for each in views), "it was in"
     assert any(made.eve.address in each.failed for each in views), "and was removed"
+
+
+# Groups that their authority closes
+
+H1 = Domain("eu.h1")
+
+
+def listeners(server: Stack) -> list[Domain]:
+    return sorted(server[SERVER].table.child_listeners(PAYROLL))
+
+
+def a_closed_server() -> Stack:
+    """Ann's agent has shown a proof, and wants to know who is in the group; Mallory's is beside it."""
+    server = a_server()
+    server.step(0.0, LinkUp(H1, 1))
+    server[SERVER].gate.learn(ClosedList(EU, 1, ((PAYROLL.name, ()),)))
+    ann = Endpoint("eu.h1/ann#1")
+    server.step(0.0, Received(H1, ProofShown(PAYROLL, ann, proof(group=PAYROLL, endpoint=ann))))
+    server.step(0.0, Received(H1, InterestChanged(an_id("eu.h1"), PAYROLL, Interest.ALL)))
+    assert listeners(server) == [H1]
+    return server
+
+
+@pytest.mark.spec("C-167", "S-012")
+@pytest.mark.parametrize("which", FALSE)
+def test_an_agent_without_a_proof_learns_nothing_of_a_group_that_its_authority_closes(which: str) -> None:
+    server, (false, why) = a_closed_server(), FALSE[which]
+    seen = server.step(0.0, Received(H2, ProofShown(PAYROLL, MALLORY, false)))
+    assert refusals(seen) == [AccessRefused(MALLORY, PAYROLL, why, H2)]
+    others = Endpoint("eu.h1/ann#1")
+    shown = ProofShown(PAYROLL, others, proof(group=PAYROLL, endpoint=others))
+    assert not any(isinstance(each, Send) for each in server.step(0.0, Received(H2, shown)))
+    server.step(0.0, Received(H2, InterestChanged(an_id(), PAYROLL, Interest.ALL)))
+    assert listeners(server) == [H1]
+    asked = server.step(0.0, Received(H2, ResolveRequest(an_id(), PAYROLL)))
+    sent = [each for each in asked if isinstance(each, Send)]
+    assert sent == [Send(H2, ResolveReply(an_id(), PAYROLL, (), Interest.NONE))], (
+        "as of a group that is not there"
+    )
+    call = GroupAsked(PAYROLL, HostQuestion(H2, 1, 1), MALLORY, LookAt())
+    told = [each.message for each in server.step(10.0, Received(H2, call)) if isinstance(each, Send)]
+    assert [each.code for each in told] == ["NO_SUCH_GROUP"]
+    answer, _ = claimed(server, claim(AGREED, false))
+    assert answer.code == "NO_SUCH_GROUP"
+
+
+@pytest.mark.spec("C-167", "S-012")
+def test_a_host_whose_proof_has_ended_hears_no_more_of_a_closed_group() -> None:
+    server = a_closed_server()
+    server.step(
+        0.0, Received(H2, ProofShown(PAYROLL, MALLORY, proof(group=PAYROLL, until_ms=NOW_MS + 9_000)))
+    )
+    server.step(0.0, Received(H2, InterestChanged(an_id(), PAYROLL, Interest.ALL)))
+    assert listeners(server) == [H1, H2]
+    for second in (5.0, 10.0):
+        server.step(second, TimerFired(SHOWN))
+    assert listeners(server) == [H1]
+    server.step(11.0, Received(H2, InterestChanged(an_id(), PAYROLL, Interest.ALL)))
+    assert listeners(server) == [H1]
+
+
+def test_one_host_does_not_fill_a_server_with_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_server, "SHOWN_OF_HOST_MAX", 3)
+    server = a_closed_server()
+    for number in range(9):
+        me = Endpoint(f"eu.h2/mallory#{number}")
+        server.step(0.0, Received(H2, ProofShown(PAYROLL, me, proof(group=PAYROLL, endpoint=me))))
+    assert sum(each.startswith("eu.h2/") for each in server[SERVER].gate.shown[PAYROLL]) == 3
+    known = Endpoint("eu.h2/mallory#0")
+    again = proof(group=PAYROLL, endpoint=known, until_ms=NOW_MS + 5_000)
+    server.step(0.0, Received(H2, ProofShown(PAYROLL, known, again)))
+    assert server[SERVER].gate.shown[PAYROLL][known] == again, "a renewed one takes the place of the old"

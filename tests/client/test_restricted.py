@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,9 @@ from rostra.errors import (
     NotAvailable,
     Refused,
 )
+from rostra.names import ROOT, Group
+from rostra.protocols.access.requests import CloseGroup, ReopenGroup
+from rostra.protocols.relaxed.requests import Done
 from rostra.sim.processes import WORLD_NAME
 from rostra.testing import World, Worlds
 
@@ -310,3 +314,108 @@ async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(
             assert await listed(ann, "acme!payroll") == []
         async with ann.join("acme!payroll", **how):
             assert await listed(ann, "acme!payroll") == [f"{H1}/ann"]
+
+
+# Closed to all but those whom the authority lets in
+
+
+VAULT = Group("acme!vault", ROOT)
+
+
+async def close(world: World, *, closed: bool = True) -> None:
+    order = CloseGroup(VAULT, ()) if closed else ReopenGroup(VAULT)
+    assert world.sim.administer(ROOT, order).result == Done()
+    await world.settled()
+
+
+async def looked(me: rostra.Me, group: str) -> tuple[Any, ...]:
+    """All that a program sees of a group, without the group's name."""
+    found: list[Any] = [await listed(me, group), (await me.resolve(group)).members]
+    async with me.watch(group) as watch:
+        await watch.ready()
+        found.append(watch.members)
+    for asked in (
+        me.groups.look(group),
+        me.groups.set_attributes(group, attributes={"a": "b"}),
+        me.join(group, membership="agreed", create=False),
+        me.join(group, credential=b"sesame"),
+        me.join(group, credential=b"sesame", delivery="fifo"),
+    ):
+        with pytest.raises(Refused) as refused:
+            await asked
+        found.append((refused.value.code, refused.value.what.replace(group, "it")))
+    names = [each.name for each in await me.groups.list()]
+    return (*found, group in names)
+
+
+@pytest.mark.spec("C-167", "C-168", "S-089")
+@pytest.mark.parametrize("how", ["relaxed", "fifo", "agreed"])
+async def test_an_authority_alone_says_for_whom_a_group_is_there(world: World, how: str) -> None:
+    kind = {"delivery": "fifo"} if how == "fifo" else {"membership": how}
+    await close(world)
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(H2, name="eve") as eve,
+        rostra.connect(FAR, name="bob") as bob,
+        bob.join("acme!vault", credential=SESAME, **kind) as first,
+        ann.join("acme!vault", credential=SESAME, **kind) as second,
+    ):
+        await world.settled()
+        for each in (first, second):
+            assert sorted([member.endpoint for member in each.members]) == [ann.endpoint, bob.endpoint]
+        assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+        # One answer for a closed group and for none.
+        assert await looked(eve, "acme!vault") == await looked(eve, "acme!never")
+        await close(world, closed=False)
+        assert await listed(eve, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+
+
+@pytest.mark.spec("C-167", "S-012")
+async def test_a_group_is_there_for_a_host_while_a_proof_of_its_program_lasts(world: World) -> None:
+    await close(world)
+    async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR, name="bob") as bob:
+        async with (
+            authority(world, ROOT_KEY, lifetime_s=60.0),
+            rostra.connect(H2, name="eve") as eve,
+            eve.watch("acme!vault") as watch,
+            bob.join("acme!vault", credential=SESAME),
+            ann.join("acme!vault", credential=SESAME),
+        ):
+            await asyncio.sleep(200.0)  # over some renewals
+            assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+            assert watch.members == ()
+            async with eve.join("acme!vault", credential=SESAME):
+                await world.settled()
+                assert len(watch.members) == 3, "the watch of a host that is let in later"
+            world.crash("eu.paris")
+            await asyncio.sleep(20.0)
+            world.restart("eu.paris")
+            await world.settled()
+            assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
+        await asyncio.sleep(100.0)
+        assert await listed(ann, "acme!vault") == [] == await listed(bob, "acme!vault")
+        with pytest.raises(NotAllowed, match="cannot be led"):
+            await ann.join("acme!vault", membership="led", credential=SESAME)
+        refused = world.sim.administer(ROOT, CloseGroup(Group("lobby", ROOT), ())).result
+        assert refused.code == BadInput.code, "a public name has no authority"
+
+
+@pytest.mark.spec("C-167")
+async def test_members_stay_when_their_group_is_closed_and_led_ones_have_to_leave(world: World) -> None:
+    async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
+        stays = await ann.join("acme!vault", credential=SESAME)
+        async with rostra.connect(H2, name="eve") as eve, eve.watch("acme!vault") as watch:
+            await watch.ready()
+            assert len(watch.members) == 1
+            await close(world)
+            async with rostra.connect(FAR, name="bob") as bob, bob.join("acme!vault", credential=SESAME):
+                await world.settled()
+                assert len(stays.members) == 2 and await listed(eve, "acme!vault") == []
+        await stays.close()
+        await close(world, closed=False)
+        led = await ann.join("acme!vault", credential=SESAME, membership="led")
+        await close(world)
+        with pytest.raises(NotAllowed, match="not for programs"):
+            async for _ in led:
+                pass

@@ -27,7 +27,6 @@ from rostra.history import session, warm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GROUP = "chess@world"
 JUDGED = ("per-source-order", "both-sides-told", "fifo-gap-free", "why")
 """Promises that this world gives a chance to be broken, however fast it is."""
 
@@ -121,12 +120,8 @@ def test_the_same_tables_say_who_was_there_and_why_nobody_is_any_more(ask: Asked
     assert dan == stay["member"] and stay["ended_by"] == "crash"
     told = ask("why", "eu.h2/bob", "-s", "eu.h1", "-t", ask.tables)
     assert "gave up eu.h2" in told
-
-
-def test_a_report_of_it_shows_the_promises_and_who_was_not_there(ask: Asked, tmp_path: Path) -> None:
-    ask("report", "-O", tmp_path / "report.html", "-t", ask.tables)
-    page = (tmp_path / "report.html").read_text()
-    assert "smooth-join" in page and GROUP in page and "host eu.h2" in page
+    [killed] = ask.json("availability", "--what", "host", "--below", 1, "-t", ask.tables)
+    assert killed["name"] == "eu.h2"
 
 
 def broken_journal(journal: Path, copy: Path) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from rostra.groups.items import AgreedViewId, SentIn
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import OPEN, ROOT, Domain, Endpoint, Group
-from rostra.protocols.access.messages import ClosedTold, RevocationsTold
+from rostra.protocols.access.messages import ClosedTold, ProofShown, RevocationsTold
 from rostra.protocols.access.proofs import Revocation
 from rostra.protocols.access.requests import (
     AssignName,
@@ -287,6 +287,7 @@ MESSAGES: list[Any] = [
     ),
     ClosedTold(ClosedList(Domain("eu"), 7, (("lounge/chess", (PARIS,)),))),
     RevocationsTold((Revocation("acme/hr", bytes(32), "acme", bytes(64)),)),
+    ProofShown(PAYROLL, Endpoint("eu.fr.paris.h1/ann#7"), b"proof"),
     scopes.PointersKept((("lounge/chess", None), ("lounge/go", Domain("eu")))),
     scopes.PointersDropped(("lounge/chess",)),
     scopes.ScopeTold("lounge/chess"),

@@ -98,8 +98,12 @@ def list_names(
 def close(
     group: GroupName,
     allowed: Annotated[
-        list[str], typer.Argument(metavar="DOMAIN...", help="Domains and hosts that the group is for.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="DOMAIN...",
+            help="Domains and hosts that the group is for; none: the authority of its name decides.",
+        ),
+    ] = None,
     scope: Scope = None,
     agent: Agent = None,
     token_file: OwnToken = None,
@@ -111,10 +115,12 @@ def close(
     Examples:
 
         rostra name close vault@eu eu.paris eu.lyon.h3 --agent eu-server:7700
+        rostra name close acme!vault@eu --agent eu-server:7700
     """
     key = group_of(group, scope)
-    said = f"{key} is for {', '.join(allowed)} alone"
-    return _ordered(key, agent, lambda admin: admin.close_group(key.name, allowed), said)
+    those = ", ".join(allowed or ["those whom its authority lets in"])
+    said = f"{key} is for {those} alone"
+    return _ordered(key, agent, lambda admin: admin.close_group(key.name, allowed or ()), said)
 
 
 def reopen(group: GroupName, scope: Scope = None, agent: Agent = None, token_file: OwnToken = None) -> int:

@@ -16,7 +16,7 @@ from rostra.cli.groups import count
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, OutputFormat, answers, busy, show_json
 from rostra.client import Admin
-from rostra.client.known import KnownGroup, known_names, known_of
+from rostra.client.known import KnownNames, known_names, known_of
 from rostra.client.sight import look, reach
 from rostra.client.why import Explanation, Step, explain, seconds
 from rostra.errors import BadInput, BadName, NotAllowed, RostraError, Unreachable
@@ -147,7 +147,7 @@ class _Asking:
             )
         return "".join((*called, *(("#", number) if called and number else ())))
 
-    async def known(self, host: Domain | None = None) -> KnownGroup:
+    async def known(self, host: Domain | None = None) -> KnownNames:
         sight = await look(self._admin, self._address)
         known = await known_names(self._admin, sight, host)
         if self._first["core"]["server"] != "agent":

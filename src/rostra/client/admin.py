@@ -50,9 +50,10 @@ class Admin:
     async def unregister(self, group: str, scope: str | None = None) -> None:
         await self._connection.ask(NO_ENDPOINT, requests.Unregister(make_group(group, scope or self.path)))
 
-    async def close_group(self, group: str, allowed: Iterable[str], scope: str | None = None) -> None:
+    async def close_group(self, group: str, allowed: Iterable[str] = (), scope: str | None = None) -> None:
         """From now on a group of the server's own domain is for these domains and hosts alone (C-167). The
-        list cannot be changed, only taken away."""
+        list cannot be changed, only taken away. A restricted name needs none: its authority decides then not
+        only who may join, but also for whose hosts the group is there at all."""
         paths = tuple([parse_scope(path) for path in allowed])
         key = make_group(group, scope or self.path)
         await self._connection.ask(NO_ENDPOINT, CloseGroup(key, paths))

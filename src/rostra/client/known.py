@@ -45,14 +45,16 @@ def is_own(endpoint: str) -> bool:
     return any(mark in endpoint for mark in OWN_ENDPOINTS)
 
 
-class KnownGroup(Struct, frozen=True):
+class KnownNames(Struct, frozen=True):
+    """Names that the nodes in sight know: for one that is unknown, the closest are shown."""
+
     paths: frozenset[Domain] = frozenset()  # domains and hosts
     endpoints: frozenset[Endpoint] = frozenset()  # of programs, with their numbers
 
-    def and_endpoints(self, more: Iterable[str]) -> "KnownGroup":
+    def and_endpoints(self, more: Iterable[str]) -> "KnownNames":
         endpoints = self.endpoints | {Endpoint(each) for each in more if not is_own(each)}
         paths = self.paths | {path for each in endpoints for path in enclosing(host_of(each))}
-        return KnownGroup(paths, endpoints)
+        return KnownNames(paths, endpoints)
 
     def called(self, name: str) -> list[str]:
         """Endpoints of that name, without their numbers."""
@@ -87,7 +89,7 @@ def _unnumbered(endpoint: str) -> str:
     return endpoint.partition("#")[0]
 
 
-async def known_names(admin: Admin, sight: Sight, host: Domain | None = None) -> KnownGroup:
+async def known_names(admin: Admin, sight: Sight, host: Domain | None = None) -> KnownNames:
     """All names in sight; and those that are remembered here, and on that host."""
     known = known_of(sight.documents.values())
     for node in dict.fromkeys((admin.path, host or admin.path)):
@@ -101,7 +103,7 @@ async def known_names(admin: Admin, sight: Sight, host: Domain | None = None) ->
     return known
 
 
-def known_of(documents: Iterable[Mapping[str, Any]]) -> KnownGroup:
+def known_of(documents: Iterable[Mapping[str, Any]]) -> KnownNames:
     """The names in what these nodes say of themselves."""
     paths: set[Domain] = set()
     endpoints: list[str] = []
@@ -109,7 +111,7 @@ def known_of(documents: Iterable[Mapping[str, Any]]) -> KnownGroup:
         for path in (*document["nodes"], *document["links"], *document.get("servers", ())):
             paths.update(enclosing(Domain(path)))
         endpoints += document["core"].get("endpoints", ())
-    return KnownGroup(frozenset(paths)).and_endpoints(endpoints)
+    return KnownNames(frozenset(paths)).and_endpoints(endpoints)
 
 
-__all__ = ["OWN_ENDPOINTS", "KnownGroup", "is_own", "known_names", "known_of"]
+__all__ = ["OWN_ENDPOINTS", "KnownNames", "is_own", "known_names", "known_of"]

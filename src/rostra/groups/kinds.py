@@ -63,7 +63,7 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
         return self.is_ordered and self.membership is not MembershipKind.AGREED
 
     def __str__(self) -> str:
-        """Everything in which it may differ from another kind: what is not said is the default."""
+        """Everything in which it may differ from another kind; the rest is the default."""
         rest = [
             f"{name}={value!r}"
             for name in self.__struct_fields__[2:]

@@ -52,18 +52,6 @@ takes 15 s of a processor, and on a busy machine minutes until it has had them."
 FORGET_S: Final = 60.0
 """After so long without a question nothing is kept for anybody: whoever kept it may have been killed."""
 
-JAVA_OPTIONS: Final = " ".join(
-    f"-XX:Tier4{what}Threshold={times}"
-    for what, times in (
-        ("Invocation", 50_000),
-        ("MinInvocation", 20_000),
-        ("Compile", 150_000),
-        ("BackEdge", 400_000),
-    )
-)
-"""Java's slow and thorough compiler waits ten times longer than usual: what a question or two run never gets
-that far, and a month of rows soon does."""
-
 TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """Through the environment, because a command line can be read by everybody."""
 
@@ -221,7 +209,7 @@ def keep(idle_s: float = IDLE_S) -> None:
     spark = sessions.start(
         app="rostra history (warm)",
         settings={
-            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {known}",
+            "spark.driver.extraJavaOptions": f"{sessions.java_options()} {known}",
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": "0",

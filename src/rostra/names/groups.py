@@ -126,7 +126,7 @@ def check_public(name: str) -> None:
     if "!" in name:
         raise NotAvailable(
             f"{quoted(name)} is a restricted name: its members need a proof of its authority",
-            fix='join it relaxed or led, with delivery="none" or "fifo"; or use a name without \'!\'',
+            fix="join it, and show what its authority asks for (credential=); or use a name without '!'",
         )
 
 

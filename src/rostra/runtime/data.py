@@ -257,11 +257,11 @@ class DataChannel:
             self._count_dropped(sock)
 
     def _count_dropped(self, sock: socket.socket) -> None:
-        """What the kernel had no room for, as it tells."""
+        """What the kernel dropped for lack of room, by its own count."""
         try:
             dropped = _DROPS.unpack(sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, _DROPS.size))[8]
         except (OSError, struct.error):
-            return  # a kernel that does not tell
+            return  # a kernel without such a count
         before = self._dropped.get(sock.fileno(), 0)
         if dropped > before:
             self.process.record.count("datagrams_dropped", by=dropped - before)

@@ -276,7 +276,7 @@ def from_the_future(process: "Process", hosted: "HostedNode", hello: Hello) -> R
 
 
 def of_an_older_life(hosted: "HostedNode", hello: Hello) -> RostraError | None:
-    """A peer whose clock went back, and that had no disk to remember its numbers by, is told so, and waits
+    """A peer whose clock went back, and that had no disk to remember its numbers by, is refused, and waits
     until its earlier life is forgotten."""
     peer, me = hello.path, hosted.path
     link = hosted.node.links.get(peer)

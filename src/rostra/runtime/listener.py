@@ -2,7 +2,7 @@
 
 A caller that sends nothing for a few seconds, sends what cannot be decoded or belongs to another world is
 disconnected with a reason. However many there are, they cannot take the places of identified peers, nor the
-file descriptors that the process itself needs: a caller for which there is no room is told so, and counted.
+file descriptors that the process itself needs: a caller for which there is no room is refused, and counted.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rostra.runtime.process import Process
 
 PENDING_MAX: Final = 1024
-"""Callers that have not said who they are. Raising it costs a few KB for each, for as long as a handshake may
+"""Callers that are not identified yet. Raising it costs a few KB for each, for as long as a handshake may
 take."""
 
 FILES_KEPT_LEAST: Final = 64
@@ -41,7 +41,7 @@ BACKLOG: Final = 4096
 
 
 class PendingConnection:
-    """A caller that has not said who it is."""
+    """A caller that is not identified yet."""
 
     __slots__ = ("_connection", "_listener", "_ticks", "name")
 
@@ -138,7 +138,7 @@ class PendingConnection:
             self._connection.close("has fetched an arena")
 
     def tick(self) -> None:
-        """Its time is counted in ticks of ours: what it said while we stood still waits to be read."""
+        """Its time is counted in ticks of ours: what it sent while we stood still waits to be read."""
         self._ticks += 1
         if self._ticks * WATCH_TICK_S > HANDSHAKE_TIMEOUT_S:
             self._connection.refuse(

@@ -1,7 +1,7 @@
 """Groups whose messages have one order, as an agent knows them, for its document.
 
-Every agent says how far it has the order, and which of its members do not read; the one that orders also says
-how far each other agent has it, all at one moment.
+Each agent reports how far it has the order, and which of its members do not read. The orderer also reports
+how far every other agent has it, all at one instant.
 """
 
 from typing import Any, Final

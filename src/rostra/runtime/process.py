@@ -10,8 +10,8 @@ peer is written to once. Under load a turn grows and its costs are shared by mor
 turn is one message long and nothing waits. All events of one turn have the same time, and no two turns do.
 
 Turns are short: once a turn has used `TURN_CPU_S`, work for programs that can wait (`at_end_of_turn`) and the
-rest of the writes go on in the next one. Between two turns the loop reads its sockets, so links and pings
-never wait for a crowd.
+rest of the writes go on in the next one, and so do packets, datagrams and timers that come after that.
+Between two turns the loop reads its sockets, so links and pings never wait for a crowd.
 
 Nodes of one process exchange the same packets as nodes far apart, in the same turn and without bytes (C-017).
 """
@@ -117,7 +117,7 @@ from rostra.transport.connection import Connection, HalfReceived
 from rostra.wire import Encoder
 
 DRAIN_TIMEOUT_S: Final = 5.0
-"""How long a clean shutdown waits for the neighbours to acknowledge what we said last."""
+"""How long a clean shutdown waits until neighbours have acknowledged our last messages."""
 
 DRAIN_LOOK_S: Final = 0.01
 
@@ -540,7 +540,7 @@ class Process:
             self.step_inner()
 
     def step_inner(self) -> None:
-        """What was to be stepped after what was being done: now it is done."""
+        """Step what was put off until the present step had ended."""
         while self._inner:
             self.step(*self._inner.popleft())
 
@@ -777,7 +777,7 @@ class Process:
             self.tick()
 
     def tick(self) -> None:
-        """Look at the programs, and at callers that have not said who they are."""
+        """Look at the programs, and at callers that are not identified yet."""
         self._begin_turn()
         for programs in self.programs.values():
             programs.tick()

@@ -107,7 +107,7 @@ def run(
     read_again: Callable[[], WorldConfig] | None = None,
     beside: Beside | None = None,
 ) -> int:
-    """Run until told to stop; the answer is the exit code."""
+    """Run until a signal or an order stops it; the answer is the exit code."""
     settings.check()
     _allow_many_files()
     return _new_runner().run(_main(settings, record, read_again, beside))

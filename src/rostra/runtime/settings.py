@@ -213,7 +213,7 @@ BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
 
 class Choices(Struct, frozen=True):
-    """What counts for one daemon, and who said so."""
+    """The settings of one daemon, and where each comes from."""
 
     chosen: dict[str, Chosen]
     world: WorldConfig  # with what flags and variables changed about it

@@ -1,7 +1,8 @@
 """The node behind a recording, made again: it is given the recorded inputs, one by one.
 
 A replica is made again as a whole, with its voter and, while it leads, its server. What one half has for
-the other is not in the recording: it follows from what was given before, and a word says when it was taken.
+the other is not in the recording: it follows from the inputs before it, and the recording marks only when it
+was handed over.
 """
 
 from collections import deque

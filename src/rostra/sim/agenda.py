@@ -5,7 +5,7 @@
         ▼
     what(whom, about), which puts more into the heap
 
-Of events at one instant, the one that was put here first is first.
+Events of one instant run in the order in which they were scheduled.
 """
 
 import heapq

@@ -12,7 +12,7 @@ Those of FIFO groups are in `fifo_checkers.py`.
 promise no chance to be broken, or lacks what is needed to judge: it is not a yes.
 
 The checkers share nothing with the servers and the library that they judge: the truth is the `Twin`'s, and
-what an observer was told is folded here, by the plain words of C-139.
+an observer's notices are folded into a member list here, as C-139 words it.
 """
 
 from collections import Counter
@@ -84,7 +84,7 @@ def verdict_of(promise: str, check: Callable[[], str]) -> CheckVerdict:
 
 
 class CheckReport:
-    """What one observer was told about one group, folded into a list, in the plain words of C-139."""
+    """One observer's notices about one group, folded into a member list as C-139 words it."""
 
     def __init__(self) -> None:
         self.based = False  # was there a snapshot yet?
@@ -156,7 +156,7 @@ class _Reports:
 
 
 def per_source_order(history: Iterable[AnyRecord], *, answers: bool = True) -> CheckVerdict:
-    """C-067: stamps about one source never go back in what one observer is told, nor in what it is answered;
+    """C-067: stamps about one source never go back in one observer's notices, nor in its answers;
     and what a detector says of one neighbour alternates (C-027). Without `answers` those to questions are
     passed over, as by a reader who has only the journal."""
 
@@ -257,7 +257,7 @@ def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
         told: dict[tuple[Endpoint, Group], dict[Endpoint, list[str]]] = {}
         owed: dict[tuple[Endpoint, Group], AnyRecord] = {}
         gapped: set[tuple[Endpoint, Group]] = set()
-        numbers: dict[tuple[Endpoint, Group], int] = {}  # of watchers: the last change that each was told
+        numbers: dict[tuple[Endpoint, Group], int] = {}  # of watchers: the last change that each got
         calm = False
         compared = 0
         for record in history:
@@ -336,8 +336,8 @@ def watch_complete(history: Iterable[AnyRecord]) -> CheckVerdict:
 
 
 def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVerdict:
-    """C-060..C-064: who loses sight of members is told so within `bound_s`, by domain and not member by
-    member, and once per failure."""
+    """C-060..C-064: an observer that loses sight of members is notified within `bound_s`, by domain and
+    not member by member, and once per failure."""
 
     def check() -> str:
         twin: Twin | None = None
@@ -399,7 +399,7 @@ def both_sides_told(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVer
 
 
 def heals_alone(history: Iterable[AnyRecord], *, bound_s: float) -> CheckVerdict:
-    """C-035, C-060: once what failed works again, and nothing else fails, a follower of a group is told
+    """C-035, C-060: once what failed works again, and nothing else fails, a follower gets a notice
     of every member that it can see again within `bound_s`."""
 
     def check() -> str:
@@ -475,7 +475,7 @@ def _difference(told: Iterable[Endpoint], truth: Iterable[Endpoint]) -> str:
 def _list_changes(
     heard: dict[Endpoint, list[str]], notice: AnyNotice, before: set[Endpoint], after: set[Endpoint]
 ) -> None:
-    """Write down what a notice said had happened, also if it had been said already: once means once."""
+    """Record the change that a notice reports, also if it was reported before: once means once."""
     match notice:
         case Joined(members=members, cause=Cause.JOIN) | Changed(members=members, cause=Cause.JOIN):
             for member in members:

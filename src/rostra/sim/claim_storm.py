@@ -4,8 +4,8 @@ replicas of the scope's server die, stand still and lose sight of each other, an
     joins of two or three kinds ── takeovers, cuts ──▶ clear ──▶ one kind; leaves ──▶ no claim
 
 At every moment all members of strong kinds that were let in are of one kind. In the end every program was let
-in, or told which kind the group is of; members of relaxed kinds are put out. When the last member has left,
-the claim is gone, unless the group is permanent.
+in, or refused with the kind that the group has; members of relaxed kinds are put out. When the last member
+has left, the claim is gone, unless the group is permanent.
 """
 
 from random import Random

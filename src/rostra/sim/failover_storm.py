@@ -73,7 +73,7 @@ class FailoverStorm(Reporter):
             program.join_agreed(group, survive=RULES[group])
 
     def _fail_over(self) -> None:
-        """The leader dies. In half of the storms what it said to the other replicas of late got nowhere."""
+        """The leader dies. In half of the storms its last messages to the other replicas are lost."""
         world = self.world
         domain = Domain(self.luck.choice(sorted(world.replicas.of)))
         leader = world.replicas.leaders[domain]

@@ -1,7 +1,7 @@
 """Were the promises of FIFO groups kept? Checkers like those of `checkers.py`, of the same histories.
 
-fifo-gap-free      each stream in order, each number once, and as it was said
-fifo-live          in peace no stream stands still: its next message comes, or the word that it is missing
+fifo-gap-free      each stream in order, each number once, with its sender's content
+fifo-live          in peace no stream stands still: its next message comes, or a `Gap`
 smooth-join        others that join and leave delay no stream between two that stay
 
 In agreed groups views say who is there; what else is promised of messages there is in `spoken_checkers.py`.
@@ -30,7 +30,7 @@ from rostra.sim.history import (
 
 
 class _Speaker:
-    """What one sender said in one group. Its numbers go on from one membership to the next."""
+    """What one sender sent in one group. Its numbers go on from one membership to the next."""
 
     def __init__(self) -> None:
         self.said: list[bytes] = []

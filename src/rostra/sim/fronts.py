@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rostra.sim.world import World
 
 OWN_UID = 1000
-"""Of the user who runs the agents, and all programs of which nothing else is said."""
+"""Of the user who runs the agents, and of programs without another user."""
 
 
 WRITES_AT_ONCE: Final = 16
@@ -103,7 +103,7 @@ class SimFronts:
         self.of.pop(process.path, None)
 
     def gather(self, process: "SimProcess", begin: bool) -> None:
-        """Joins from now on, until it is said that they end, are of one turn."""
+        """Joins from now on, until the gathering ends, are of one turn."""
         front = self.of.get(process.path)
         if front is None and process.node is not None:
             front = self.of[process.path] = SimFront(self.world, process, self.config)

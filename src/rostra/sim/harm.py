@@ -65,7 +65,7 @@ def outside(history: Iterable[AnyRecord], below: Below) -> History:
 
 
 def _loss(record: AnyRecord) -> str:
-    """Others lost sight of each other, or of what one of them said, although nothing was done to them."""
+    """Others lost sight of each other, or of messages between them, without a fault of their own."""
     match record:
         case Detected(server=server, peer=peer, change="down"):
             return f"{server} gave {peer} up"

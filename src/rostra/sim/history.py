@@ -2,7 +2,7 @@
 
 A history is a plain list of these records, in order. Some are the **truth**, which only an all-seeing
 observer has: which server ran, which line was cut, who was in which group. The others are what was
-**said**: what a link's detector reported, what a program was told, what it was answered. Checkers compare
+**reported**: what a link's detector found, and the notices and answers that programs got. Checkers compare
 the two.
 
 Records are frozen, flat and self-contained, so the same types can come out of a journal on disk as out of the
@@ -67,7 +67,7 @@ class MembershipChanged(HistoryRecord, frozen=True, tag="membership"):
 
 
 class FollowingChanged(HistoryRecord, frozen=True, tag="following"):
-    """An endpoint is to be told of a group's changes from now on (as online member or watcher), or no
+    """From now on an endpoint gets a group's changes (as online member or watcher), or no
     longer."""
 
     endpoint: Endpoint
@@ -97,7 +97,7 @@ class Settled(HistoryRecord, frozen=True, tag="settled"):
     now."""
 
 
-# What was said
+# What was reported
 
 
 Change = Literal["up", "down", "moved", "suspected", "trusted"]

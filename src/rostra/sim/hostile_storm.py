@@ -275,7 +275,7 @@ class HostileStorm(Reporter):
     # Calm
 
     def _quiet(self) -> None:
-        """The liar holds its tongue. Whatever it has said about itself may stand."""
+        """The liar sends nothing. What it has claimed about itself may stand."""
         self.world.run(QUIET_S)
         self.world.write(Settled)
         self.comparisons += 1

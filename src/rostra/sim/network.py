@@ -4,7 +4,7 @@ A `LinkModel` says which quality the lines of a world have (`rostra.impair`); fa
 world runs.
 
 Lines behave like UDP: packets are lost silently, and the links above retransmit. A line keeps its packets in
-order unless it is told to reorder some, as real paths do most of the time.
+order, as real paths do most of the time, unless it is set to reorder some.
 """
 
 from msgspec import Struct

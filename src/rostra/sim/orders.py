@@ -2,7 +2,7 @@
 
 total-order    a position stands for one message in a view, at every member; no position is left out
 all-or-none    what any member was given in a view is before every view that came next
-integrity      each sender's messages in order, each once, as they were said
+integrity      each sender's messages in order, each once, with their content
 """
 
 from collections.abc import Iterable

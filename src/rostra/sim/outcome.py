@@ -1,4 +1,4 @@
-"""What a storm that held was like."""
+"""The result of a storm without a violation."""
 
 from msgspec import Struct
 

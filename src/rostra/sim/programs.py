@@ -3,7 +3,7 @@
 A program has one connection and one endpoint. Its questions reach the agent at once, and so do the answers
 and notices on their way back: both are on one host. It dies with its host (C-022), or alone when killed.
 
-What it is told as a member and what it is told as a watcher are two streams, with a view for each. In the
+Its notices as a member and those as a watcher are two streams, with a view for each. In the
 history, a watcher is an observer of its own (`watcher_of`).
 """
 
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
 
 def watcher_of(endpoint: Endpoint) -> Endpoint:
-    """What the history calls an endpoint as a watcher, which is told other things than it is as a member."""
+    """What the history calls an endpoint as a watcher, which gets other notices than it does as a member."""
     return Endpoint(f"{host_of(endpoint)}/{name_of(endpoint)}.watch#{incarnation_of(endpoint)}")
 
 
@@ -498,7 +498,7 @@ class SimProgram:
                 self.views.answered(call.result, call.asked_in)
 
     def _follow(self, group: Group) -> None:
-        """Write down whether the program is to be told of this group's changes, if that is new."""
+        """Record whether the program is to get this group's changes, if that is new."""
         wants = self.online.get(group, False)
         if wants != (group in self.following):
             if wants:

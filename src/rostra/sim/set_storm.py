@@ -3,8 +3,8 @@
     joins, leaves, deaths, questions ── crashes, cuts, pauses ──▶ clear ──▶ one leader with an exact list
 
 Checked after every step of an agent: IS-1, the parents of a set form no cycle, and IS-2, no agent keeps an
-empty record. When all is repaired, and programs still join and leave: P-4, every member of one set that stays
-gets on its leader's list. When they have stopped: P-1, all agents have the same registrar for a scope; P-2,
+empty record. When all is repaired, and programs still join and leave: P-4, every member that stays in one set
+is listed by its leader. When they have stopped: P-1, all agents have the same registrar for a scope; P-2,
 each set has one leader; P-3, its list is exact, `resolve` of an outsider gives it, and online members and
 watchers have it; and nothing is left at agents and registrars of sets without members. One storm of four has
 transient sets and sequences as well (`transient_deeds.py`).

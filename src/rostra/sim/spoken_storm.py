@@ -3,7 +3,7 @@
 Checked besides what is checked there:
 
     view-first       no message before the view in which it was sent
-    fifo-gap-free    each stream in order, each number once, as it was said
+    fifo-gap-free    each stream in order, each number once, with its sender's content
     blocked          no host emits a new message of a group that is blocked there
 
 and when the storm is over, that the last words of each member reach all others.

@@ -239,7 +239,7 @@ class _Storm:
         self.hosts = tuple(sorted(luck.sample(tree.hosts, min(len(tree.hosts), luck.randint(2, 5)))))
         self.names = ("chess",) if luck.random() < 0.6 else ("chess", "go")
         self.wide = luck.choice((0.5, 0.9, 1.0))
-        self.eager = luck.choice((0.2, 0.5, 0.8))  # how many join to hear of changes
+        self.eager = luck.choice((0.2, 0.5, 0.8))  # how many join and follow changes
         self.servers = tree.servers
         self.comparison = Comparison(self.world)
         self.registered: set[Group] = set()

@@ -1,4 +1,4 @@
-"""Stories: what is done to a world, and below the line what it says about it.
+"""Stories: commands to a world, and below a line the trace that they must produce.
 
     world   haifa: a b   paris: c d   wan=80ms
     join    chess  a b c d
@@ -12,14 +12,14 @@
       4.251  a b       without paris   chess is {a b}   because haifa lost paris: silent
 
 A story is a list of sections. Above each line of dashes stand commands, one to a line; below it stands the
-golden trace: what the programs were told while the commands ran, in seconds from the beginning of the
-section. The world has come to rest before the first command, unless it is said to be `cold`. Lines that
+golden trace: the notices that programs got while the commands ran, in seconds from the beginning of the
+section. The world has come to rest before the first command, unless it is declared `cold`. Lines that
 begin with `#` are for readers; `# spec: C-062 A-07` says what the story shows.
 
 A story can also be one run of a model of the explorer: it begins with ``model election``, and has the model's
 actions where others have commands; see `sim/explore/played.py`.
 
-In a world that is said to be `fifo`, programs join with `delivery=fifo`, and `send` and `stream` speak to a
+In a world that is declared `fifo`, programs join with `delivery=fifo`, and `send` and `stream` speak to a
 group. Faults of the network can then be of its `control` or its `data` alone: ``cut data haifa | paris``.
 """
 

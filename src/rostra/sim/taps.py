@@ -1,4 +1,4 @@
-"""Taps: they sit between a node and its stack, see every step, and object at once.
+"""Taps: checks between a node and its stack. Each sees every step, and raises at the first violation.
 
 Scopes        no server outside a group's scope receives a message that names it           (C-009)
 OneCopy       no server receives one event twice                                           (C-019)
@@ -60,7 +60,7 @@ class Scopes:
     def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
         if isinstance(event, Received):
             for group in groups_of(event.message):
-                # What the kind of a group is, the server of its scope decides, which hears of it for that.
+                # The server of its scope decides what kind a group is, and gets its claims for that.
                 is_asked = isinstance(event.message, ClaimMessage) and path == group.scope
                 if not is_asked and not self._may_hear(path, group):
                     raise RuleBroken(f"{path} received {type(event.message).__name__} of {group}")

@@ -10,7 +10,7 @@ Checked at every view that a program is given:
 
 and when the storm is over, `every-change`: all members of a group have one view, of exactly the programs that
 are in it, and none is blocked. This holds of groups whose rule lets one side live too: all hosts are back,
-and have said which of those that the group waits for are dead.
+and have reported which of the members that the group waits for are dead.
 """
 
 from collections.abc import Mapping

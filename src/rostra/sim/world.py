@@ -84,7 +84,7 @@ class World:
     `watching` is asked to wrap each new stack, for taps and invariants. Without a history and observers
     nothing is written down, which is what large worlds want. With `journal`, every server writes the journal
     that a real one would, into that directory; `close` ends them. `fifo` are the settings of groups that
-    speak, True for the usual ones; `data` is the network for their messages, like `links` unless it is said;
+    speak, True for the usual ones; `data` is the network for their messages, like `links` by default;
     `lan` and `sealed` are how LANs are reached, as under ``[data]`` of a world file.
     `replicas` says which domains have how many servers: ``{"haifa": 3}``. `front` are the settings of the
     fronts that programs talk to; after `turn_steps` steps a turn of theirs is long, drawn from the seed.
@@ -321,7 +321,7 @@ class World:
         program.undeafen()
 
     def gather_joins(self, host: str, begin: bool) -> None:
-        """Joins of this host's programs from now on, until it is said that they end, are of one turn."""
+        """Joins of this host's programs from now on, until the gathering ends, are of one turn."""
         self.fronts.gather(self.processes[Domain(host)], begin)
 
     def add(self, *hosts: str) -> "World":

@@ -81,7 +81,7 @@ def runtime_directories(environ: Mapping[str, str] = os.environ) -> Iterator[Pat
 
 
 def default_socket(environ: Mapping[str, str] = os.environ) -> SocketPath:
-    """Where an agent that was not told otherwise listens for the programs of its host."""
+    """Where an agent listens by default for the programs of its host."""
     return SocketPath(str(next(iter(runtime_directories(environ))) / SOCKET_NAME))
 
 
@@ -123,7 +123,7 @@ def is_held(lock: Path) -> bool:
 
 
 def find_agent(environ: Mapping[str, str] = os.environ) -> Address:
-    """Where a program that was not told otherwise meets its agent: ``$ROSTRA_AGENT``, the nearest socket, or
+    """Where a program finds its agent by default: ``$ROSTRA_AGENT``, the nearest socket, or
     a host of a world that `rostra up` runs."""
     if told := environ.get("ROSTRA_AGENT"):
         return parse_address(told)

@@ -33,6 +33,7 @@ from rostra.core.effects import (
     Effect,
     EndpointGone,
     Event,
+    FellBehind,
     Ignored,
     Instant,
     LinkMoved,
@@ -77,7 +78,7 @@ from rostra.protocols.access.events import (
     MemberUnlisted,
 )
 from rostra.protocols.access.judge import Judge, authority_of
-from rostra.protocols.access.messages import ClosedTold, RevocationsTold
+from rostra.protocols.access.messages import ClosedTold, ProofShown, RevocationsTold
 from rostra.protocols.access.proofs import (
     AuthorityAnswer,
     KeyAsked,
@@ -95,8 +96,9 @@ from rostra.protocols.agreed.events import MemberBarred, MemberProven
 from rostra.protocols.fifo.events import SpeakerCame
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
-from rostra.protocols.relaxed.gate import AccessRefused
+from rostra.protocols.relaxed.gate import LED_CLOSED, AccessRefused
 from rostra.protocols.relaxed.local import AGENT, LocalServer
+from rostra.protocols.relaxed.messages import InterestChanged
 from rostra.protocols.relaxed.requests import (
     Absolute,
     Close,
@@ -195,6 +197,8 @@ class AccessAgent(AskingService[Stay]):
                 self._due((Endpoint(me), Group(name, Domain(scope))))
             case LinkUp(peer) | LinkMoved(peer):
                 out += all_revocations(self.judge, peer)
+                for stay in sorted(self.permitted):  # before the agent announces what it wants to know
+                    self._show(stay, is_up=True)
             case _:
                 out.append(Ignored(type(event).__name__, "nothing waits for it"))
         return self._finish()
@@ -218,6 +222,8 @@ class AccessAgent(AskingService[Stay]):
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
         self._agent.check_may_apply(group)
+        if join.led and self.judge.is_by_authority(group):
+            raise NotAllowed(f"{group}: {LED_CLOSED}", fix='join it relaxed, or with membership="agreed"')
         authority = authority_of(group.name)
         if authority is None:
             raise BadInput(f"{group} is no restricted name", fix="join it without a credential")
@@ -332,7 +338,9 @@ class AccessAgent(AskingService[Stay]):
         me, group = stay = applying.stay
         self._settled(stay)
         clock_ms, until_ms = self.judge.clock_ms(self._now), self.judge.until_ms(group, me, proof)
+        is_new = self.judge.is_closed_to(group, self.host)
         self.judge.permits[stay] = proof
+        self._show(stay, is_new=is_new)
         renew_ms = clock_ms + (until_ms - clock_ms) // 2
         self.permitted[stay] = Permitted(applying.join, until_ms, renew_ms)
         self._out.append(AccessGranted(me, group, until_ms))
@@ -353,6 +361,21 @@ class AccessAgent(AskingService[Stay]):
             self._call(LED_AGENT, came)
         elif applying.join.led and self._is_member(stay):  # with the new proof in its entry
             self._join(stay, applying.join, self._own_token())
+
+    def _show(self, stay: Stay, *, is_new: bool = False, is_up: bool = False) -> None:
+        """The servers above us are to know that its host may know of a group that its authority closes; and,
+        if that is new, what its programs wanted to know of it before."""
+        me, group = stay
+        is_up = is_up or self._agent.up
+        if not is_up or group.scope == self.host or not self.judge.is_by_authority(group):
+            return
+        self._out.append(Send(self._server, ProofShown(group, me, self.judge.permits[stay])))
+        table = self._agent.groups.get(group)
+        if is_new and table is not None:
+            changed = InterestChanged(self._agent._new_id(), group, table.interest())
+            self._out.append(Send(self._server, changed))
+            for each in table.followers():
+                self._call(AGENT, FellBehind(each, (group,)))
 
     def _join(self, stay: Stay, join: JoinRestricted, token: int) -> None:
         me, group = stay
@@ -446,8 +469,12 @@ class AccessAgent(AskingService[Stay]):
 
     def _closed(self) -> None:
         """Groups that were closed to this host while its programs were in them."""
-        led = self.stack[LED_AGENT].sets
-        for group in [each for each in led if self.judge.is_closed_to(each, self.host)]:
+        for stay in sorted(self.permitted):
+            self._show(stay)
+        led, judge = self.stack[LED_AGENT].sets, self.judge
+        for group in [
+            each for each in led if judge.is_closed_to(each, self.host) or judge.is_by_authority(each)
+        ]:
             for me in sorted(led[group].members):
                 self._call(LED_AGENT, Asked(me, self._own_token(), LeaveLed(group)))
                 self._put_out(me, group)

@@ -34,6 +34,12 @@ CLOSED_MAX: Final = 4_096
 ALLOWED_MAX: Final = 64
 """Domains and hosts in the list of one."""
 
+SHOWN_OF_HOST_MAX: Final = 256
+"""Proofs of endpoints of one host that a server keeps for groups which an authority closes."""
+
+SHOWN_AGAIN_S: Final = 5.0
+"""How often a server looks whether they have ended."""
+
 ASSIGNED_MAX: Final = 2_000
 """Names of one scope that are assigned; all of them are one record."""
 

@@ -79,7 +79,7 @@ class Judge(Gate):
     # Proofs
 
     def why_not(self, now: float, group: Group, endpoint: Endpoint, proof: bytes) -> str:
-        if self.is_closed_to(group, endpoint):
+        if not self.is_by_authority(group) and self.is_closed_to(group, endpoint):
             return CLOSED
         authority = authority_of(group.name)
         if authority is None:

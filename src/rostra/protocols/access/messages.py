@@ -4,6 +4,8 @@
 
     parent ── ClosedTold ──▶ child                 the closed groups of a scope around both
 
+    child ── ProofShown ──▶ parent                 this endpoint may be in a group that its authority closes
+
 A revocation is signed, and is never taken back: it goes to every neighbour but the one it came from, and each
 that has it passes it on no more.
 """
@@ -12,6 +14,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from rostra.groups.attributes import PROOF_BYTES_MAX
+from rostra.names import Endpoint, Group
 from rostra.protocols.access.proofs import Revocation
 from rostra.protocols.relaxed.gate import ClosedList
 
@@ -32,4 +36,13 @@ class ClosedTold(AccessMessage, frozen=True, tag=385):
     closed: ClosedList
 
 
-AnyAccessMessage = RevocationsTold | ClosedTold
+class ProofShown(AccessMessage, frozen=True, tag=386):
+    """Child to parent, up to the scope of the group: the newest proof of an endpoint below. Without one, a
+    group that is closed to all but those whom its authority lets in is not there for its host."""
+
+    group: Group
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
+
+
+AnyAccessMessage = RevocationsTold | ClosedTold | ProofShown

@@ -3,6 +3,8 @@
     Revoke, RevocationsTold ──▶ signed by one above? ──▶ Secure ──▶ every other neighbour
     CloseGroup, ReopenGroup ──▶ is it our scope? ──▶ Secure ──▶ Done ──▶ ClosedTold to the children
     ClosedTold ──▶ from the parent, and newer? ──▶ the children, and a copy on disk
+    ProofShown ──▶ from the side of its host, and good? ──▶ kept, and the parent, up to the scope of the group
+    every `SHOWN_AGAIN_S` ──▶ those that have ended are forgotten, and the interest of their hosts with them
     LinkUp, LinkMoved ──▶ all that we have, to that neighbour
 
 Whether a member's record has a good proof is asked where records are relayed (`relaxed/domain.py`), of the
@@ -25,28 +27,35 @@ from rostra.core.effects import (
     Received,
     Secure,
     Send,
+    SetTimer,
+    TimerFired,
+    TimerKey,
 )
 from rostra.core.records import RECORD_BYTES_MAX
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
-from rostra.names import Domain, Group, check_not_transient, inside, make_group
+from rostra.names import Domain, Group, check_not_transient, host_of, inside, make_group
 from rostra.protocols.access.closed import keep_copy, load_copies
-from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX
+from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX, SHOWN_AGAIN_S, SHOWN_OF_HOST_MAX
 from rostra.protocols.access.judge import Judge
-from rostra.protocols.access.messages import ClosedTold, RevocationsTold
+from rostra.protocols.access.messages import ClosedTold, ProofShown, RevocationsTold
 from rostra.protocols.access.proofs import Revocation
 from rostra.protocols.access.requests import CloseGroup, ReopenGroup, Revoke
 from rostra.protocols.access.revoking import all_revocations, asked_to_revoke, told_of_revocations
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.gate import ClosedList
+from rostra.protocols.relaxed.gate import AccessRefused, ClosedList
+from rostra.protocols.relaxed.messages import Interest, InterestChanged, MessageId
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Done, denied
+from rostra.protocols.relaxed.routing import OUTSIDE
 
 ACCESS_SERVER: Final = ServiceName["AccessServer"]("access server")
 
 REVOCATIONS: Final = "revocations"
 """The key of all that we keep."""
+
+SHOWN: Final[TimerKey] = ("access", "shown")
 
 CLOSED_GROUPS: Final = "closed"
 """The key of the closed groups of our scope."""
@@ -57,12 +66,13 @@ _decoder: Final = msgspec.msgpack.Decoder(tuple[Revocation, ...])
 
 class AccessServer(Service):
     name = ACCESS_SERVER
-    takes = (Revoke, CloseGroup, ReopenGroup, RevocationsTold, ClosedTold, LinkUp, LinkMoved)
+    takes = (Revoke, CloseGroup, ReopenGroup, RevocationsTold, ClosedTold, ProofShown, LinkUp, LinkMoved)
 
     def __init__(self, domain: Domain, judge: Judge, registry: Registry) -> None:
         self.domain = domain
         self.judge = judge
         self._records = registry.own
+        self._waits = False  # for SHOWN
         self._seen = -1  # the version of the records that were read
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
@@ -85,6 +95,19 @@ class AccessServer(Service):
                     return [Answer(token, denied(refusal))]
             case Received(sender, ClosedTold(closed)):
                 return self._closed_told(sender, closed)
+            case Received(sender, ProofShown() as shown):
+                return self._shown(now, sender, shown)
+            case TimerFired():
+                self._waits = False
+                return self._shown_again(now)
+            case LinkUp(peer) | LinkMoved(peer) if peer == self.stack[SERVER].neighbours.parent:
+                shown_below = [
+                    ProofShown(group, endpoint, proof)
+                    for group in sorted(self.judge.shown)
+                    for endpoint, proof in sorted(self.judge.shown[group].items())
+                ]
+                proofs = [Send(peer, each) for each in shown_below if self._goes_up(each.group)]
+                return [*all_revocations(self.judge, peer), *proofs]
             case LinkUp(peer) | LinkMoved(peer):
                 told = [ClosedTold(self.judge.closed[scope]) for scope in sorted(self.judge.closed)]
                 is_child = self.stack[SERVER].neighbours.relation(peer) is Relation.CHILD
@@ -104,6 +127,58 @@ class AccessServer(Service):
         record = self._records.put(REVOCATIONS, msgspec.msgpack.encode(kept))
         self._seen = self._records.version
         return [Secure(record), *told]
+
+    # Groups that are closed to all but those whom their authority lets in
+
+    def _goes_up(self, group: Group) -> bool:
+        parent = self.stack[SERVER].neighbours.parent
+        return parent is not None and inside(group.scope, parent)
+
+    def _shown(self, now: Instant, sender: Domain, message: ProofShown) -> list[Effect]:
+        group, endpoint, neighbours = message.group, message.endpoint, self.stack[SERVER].neighbours
+        host = host_of(endpoint)
+        if neighbours.up.get(sender) is not Relation.CHILD or neighbours.next_hop(host) != sender:
+            return [Ignored("ProofShown", OUTSIDE)]
+        if not inside(group.scope, self.domain) or not self.judge.is_by_authority(group):
+            return [Ignored("ProofShown", "its authority does not close it")]
+        out: list[Effect] = []
+        if why := self.judge.why_not(now, group, endpoint, message.proof):
+            self.judge.name(now, sender, AccessRefused(endpoint, group, why, sender), out)
+            return out
+        known = self.judge.shown.setdefault(group, {})
+        of_host = sum(host_of(each) == host for those in self.judge.shown.values() for each in those)
+        if endpoint not in known and of_host >= SHOWN_OF_HOST_MAX:
+            return [Ignored("ProofShown", "too many proofs of its host")]
+        known[endpoint] = message.proof
+        parent = neighbours.parent
+        if parent is not None and parent in neighbours.up and self._goes_up(group):
+            out.append(Send(parent, message))
+        return [*out, *self._wait()]
+
+    def _shown_again(self, now: Instant) -> list[Effect]:
+        """Those that have ended: a child without any other is interested no more, whatever it says."""
+        out: list[Effect] = []
+        neighbours = self.stack[SERVER].neighbours
+        for group, known in list(self.judge.shown.items()):
+            is_over = not self.judge.is_by_authority(group)
+            ended = [me for me in known if is_over or self.judge.why_not(now, group, me, known[me])]
+            for me in ended:
+                del known[me]
+            if not known:
+                del self.judge.shown[group]
+            for child in sorted(
+                {hop for me in ended if (hop := neighbours.next_hop(host_of(me))) is not None}
+            ):
+                if not is_over and self.judge.is_closed_below(group, child):
+                    nothing = InterestChanged(MessageId(child, 0, 0), group, Interest.NONE)
+                    out += self.stack.call(now, self, SERVER, Received(child, nothing))
+        return [*out, *self._wait()]
+
+    def _wait(self) -> list[Effect]:
+        if self._waits or not self.judge.shown:
+            return []
+        self._waits = True
+        return [SetTimer(SHOWN, SHOWN_AGAIN_S)]
 
     # Closed groups
 
@@ -181,8 +256,13 @@ class AccessServer(Service):
 def checked_list(group: Group, allowed: tuple[Domain, ...]) -> tuple[Domain, ...]:
     make_group(group.name, group.scope)
     check_not_transient(group.name)
+    if not allowed and "!" in group.name:
+        return ()  # its authority is the list
     if not 1 <= len(allowed) <= ALLOWED_MAX:
-        raise BadInput(f"a list of {len(allowed)} domains and hosts", fix=f"name 1 to {ALLOWED_MAX}")
+        raise BadInput(
+            f"a list of {len(allowed)} domains and hosts",
+            fix=f"name 1 to {ALLOWED_MAX}; a restricted name needs none: its authority decides",
+        )
     for path in allowed:
         if not inside(group.scope, path):
             raise BadInput(f"{path} is outside {group.scope}", fix="name domains and hosts of the scope")

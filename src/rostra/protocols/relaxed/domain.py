@@ -231,6 +231,8 @@ class DomainServer(Service):
         """Is it about a group that is closed to all of this child? It is answered as if there were none."""
         if not isinstance(message, EndpointsJoined | InterestChanged | ResolveRequest):
             return False
+        if type(message) is InterestChanged and message.interest is Interest.NONE:
+            return False  # what it wanted before it was closed, or while it had a proof
         if not self.gate.is_closed_below(message.group, child):
             return False
         self._ignore(message, CLOSED)

@@ -5,7 +5,9 @@
 
 **Closed groups** (C-167) are for the domains and hosts of a list. The server of the scope keeps it, and tells
 all servers and agents below. Agents refuse joins and queries of hosts that are not on it; servers accept no
-record and no interest from elsewhere, and answer as if the group were not there.
+record and no interest from elsewhere, and answer as if the group were not there. An empty list is for
+restricted names: the group is for hosts with an endpoint that has a proof of its authority, and such a proof
+is shown to the servers above that host (`ProofShown`).
 
 Every agent and server asks (S-012): all other nodes reject members that an agent adds without a
 proof. This gate knows public names only; `protocols/access` has the one that knows authorities.
@@ -27,7 +29,7 @@ from rostra.groups.attributes import (
     ProvenFifoAttributes,
 )
 from rostra.groups.members import Member, Members
-from rostra.names import Domain, Endpoint, Group, inside
+from rostra.names import Domain, Endpoint, Group, inside, parent
 from rostra.names.checks import Natural
 from rostra.names.groups import GroupText
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
@@ -47,6 +49,7 @@ DELEGATES: Final = ".-delegate/adhoc#"
 
 CLOSED: Final = "the group is closed"
 ENDED: Final = "the proof has ended"
+LED_CLOSED: Final = "a group that its authority closes cannot be led"
 
 NAMED_MAX: Final = 32
 NAMED_S: Final = 60.0
@@ -73,6 +76,7 @@ class Gate:
     def __init__(self) -> None:
         self.permits: dict[tuple[Endpoint, Group], bytes] = {}  # of this agent's endpoints: their proofs
         self.closed: dict[Domain, ClosedList] = {}  # by scope
+        self.shown: dict[Group, dict[Endpoint, bytes]] = {}  # of endpoints below a server: their proofs
         self.host: Domain | None = None  # of an agent: the reader
         self.cluster: Domain | None = None  # of the server of one: its domain
         self._named: dict[Domain, tuple[Instant, int]] = {}  # since when, and for how many records
@@ -90,18 +94,32 @@ class Gate:
         closed = self.closed.get(group.scope) if self.closed else None
         return None if closed is None else closed.paths_of(group.name)
 
+    def is_by_authority(self, group: Group) -> bool:
+        """Is it closed to all that have no proof of its authority?"""
+        return self.allowed_in(group) == ()
+
+    def _has_shown(self, group: Group, address: str) -> bool:
+        """An endpoint there has a proof, as far as we know: of our own host, or of those below us."""
+        ours = [me for me, named in self.permits if named == group]
+        return any(me == address or inside(Domain(address), me) for me in (*ours, *self.shown.get(group, ())))
+
     def is_closed_to(self, group: Group, address: str) -> bool:
         """May this endpoint or host neither be in the group nor know of it?"""
         allowed = self.allowed_in(group)
+        if allowed == ():
+            return not self._has_shown(group, address)
         return allowed is not None and not any(inside(path, address) for path in allowed)
 
     def check_open(self, group: Group, host: Domain) -> None:
-        if self.is_closed_to(group, host):
+        """May a program of this host ask to join? If the authority decides, it is asked."""
+        if not self.is_by_authority(group) and self.is_closed_to(group, host):
             raise NotAllowed(f"{group} is not for programs of {host}", fix="choose another name")
 
     def is_closed_below(self, group: Group, domain: Domain) -> bool:
-        """The same for all of a domain."""
+        """The same for all of a domain. The delegate of a cluster stands for all of that."""
         allowed = self.allowed_in(group)
+        if allowed == ():
+            return not self._has_shown(group, parent(domain) if ".-" in domain else domain)
         return allowed is not None and not any(
             inside(path, domain) or inside(domain, path) for path in allowed
         )
@@ -114,7 +132,7 @@ class Gate:
 
     def why_not(self, now: Instant, group: Group, endpoint: Endpoint, proof: bytes) -> str:
         """Why this endpoint may not be in this group; empty if it may."""
-        if self.is_closed_to(group, endpoint):
+        if not self.is_by_authority(group) and self.is_closed_to(group, endpoint):
             return CLOSED
         return "no authority is installed" if "!" in group.name else ""
 
@@ -125,7 +143,7 @@ class Gate:
         is_delegate = type(member.attributes) is DelegateAttributes and DELEGATES in endpoint
         if self.cluster is not None and endpoint.startswith(f"{self.cluster}."):
             is_delegate = is_delegate and endpoint.startswith(f"{self.cluster}{DELEGATES}")
-        if is_delegate and not self.is_closed_to(group, endpoint):
+        if is_delegate and (self.is_by_authority(group) or not self.is_closed_to(group, endpoint)):
             return ""
         return self.why_not(now, group, endpoint, proof_of(member))
 

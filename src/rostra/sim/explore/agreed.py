@@ -165,7 +165,7 @@ class ObeysGossip(SetCore):
 
 
 class ForgetsReleased(SetCore):
-    """A change that was withdrawn, or that one was told of in an election, is its coordinator's business."""
+    """A change that was withdrawn, or that came up in an election, is its coordinator's business."""
 
     def _remember(self, one: Remembered) -> None:
         if one.is_open:

@@ -4,9 +4,9 @@ What must hold: the invariants of each replica; no two of them lead in one term 
 that was committed is known to the leader of every later term, be it a record made or one removed; replicas
 with records of one version have the same records.
 
-Ranks only decide how long a replica waits before it stands, and here every wait may end at any moment: so the
-three are symmetric. Every life has the same `floor`, the least that can be, so that nothing but their own
-ballots keeps terms apart.
+Ranks only decide how long a replica waits before it is a candidate, and here every wait may end at any
+moment: so the three are symmetric. Every life has the same `floor`, the least that can be, so that nothing
+but their own ballots keeps terms apart.
 """
 
 from collections.abc import Sequence

@@ -9,9 +9,9 @@ it is excluded: its log is a prefix); no entry is left out; what any station giv
 every station of the view that lives and has a part in the order (H6); the orderer keeps what one that comes
 needs.
 
-    tell x       x is told the next agreed view           submit x     its member says something
+    tell x       x gets the next agreed view              submit x     its member says something
     deliver x y  the next message from x reaches y        crash a      what it sent may still arrive
-    cut a y      or not: the rest of it is lost           tick x       what may be lost is said again
+    cut a y      or not: the rest of it is lost           tick x       what may be lost is sent again
 
 Messages between two stations arrive in order here: loss and repair are those of `protocols/flow`, and the
 numbers of its streams are not explored again.
@@ -88,7 +88,7 @@ class HubMove(NamedTuple):
 
 
 HubState = tuple[int, ...]
-"""Numbers of: three stations, how many views each was told, six lanes, what is spent, what was given."""
+"""Numbers of: three stations, how many views each has got, six lanes, what is spent, what was given."""
 
 
 def agreed_now(number: int) -> AgreedNow:

@@ -11,7 +11,7 @@ epoch comes back.
     reset        what is under way is lost, and        overtake a b  the one behind it arrives first
                  both must open again                  submit a      one more message
     deliver a b  the next packet reaches b             tick a        all that is due is done
-    give-up a    a has not heard of b for too long     restart a     with a larger incarnation
+    give-up a    a got nothing from b for too long     restart a     with a larger incarnation
     forget a     nor much longer, and b's numbers
                  make no others void any more
 

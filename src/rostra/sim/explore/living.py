@@ -2,7 +2,7 @@
 
     agree S          the side with these members agrees on a view of itself: it lives, or is blocked
     tear S got G     all of S acknowledge such a view, G get the commit, and then G is cut off from the rest
-    fail S had A     of S only A acknowledge it, nobody gets a commit, and A is cut off from the rest
+    fail S had A     of S only A acknowledge it, no member gets a commit, and A is cut off from the rest
     cut S off P      a side is cut in two          heal S with P    two become one
     join S           a new member comes into a side
 

@@ -7,13 +7,13 @@
     restart p      in a new life, which knows nothing, linked to a and b
 
 Server p is in both sets and moves the group; b is a cluster of the parent set, so that a join below it makes
-the group if that is nowhere. Each host keeps the last view that it was told. Messages keep their order, and
+the group if that is nowhere. Each host keeps the last view that it got. Messages keep their order, and
 none is lost: that sets agree is for the models `set` and `reform` to show.
 
 What must hold after every step:
 
 - One id of a view is one list of members (V-120).
-- A host is told views of growing numbers (V-026).
+- A host gets views of growing numbers (V-026).
 
 And when nothing is under way, after requests that were not done are asked again as agents do, and probes:
 
@@ -95,7 +95,7 @@ class MoveBounds(SearchBounds, frozen=True, kw_only=True):
 class MoveNode(Struct, frozen=True):
     sets: tuple[SetState, ...]  # in the order of `SETS`
     crashed: bool = False
-    host: AgreedView | None = None  # the last view that its host was told
+    host: AgreedView | None = None  # the last view that its host got
     wants: frozenset[str] = frozenset()  # requests of its host that are not done
     left: bool = False
 

@@ -1,4 +1,4 @@
-"""A run of a model as a story: written down by the explorer, told by `rostra sim FILE`.
+"""A run of a model as a story: written by the explorer, replayed by `rostra sim FILE`.
 
     model    election  crashes=1  plant=unwritten-vote
     up       a b

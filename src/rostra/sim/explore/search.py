@@ -2,7 +2,7 @@
 
 A state that was seen is remembered by 64 bits of a digest of its canonical form, and by how it was reached
 for the first time: which state it came from, and by which of that one's actions. Everything else is computed
-again when a violation is to be told.
+again when a violation is reported.
 """
 
 from array import array
@@ -117,7 +117,7 @@ def _path(
         canonical = model.canonical(model.apply(canonical, model.actions(canonical)[place]))
         for action in model.actions(state):
             after = model.apply(state, action)
-            # What is wrong is told with names, which canonical states do not keep.
+            # A violation is reported with names, which canonical states do not keep.
             if model.canonical(after) == canonical if left else model.violations(after):
                 path.append(action)
                 state = after
