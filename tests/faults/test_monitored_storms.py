@@ -11,9 +11,10 @@ from rostra.sim.storm import MONITORED, StormFailed, storm
 
 
 @pytest.mark.spec("A-090", "A-100", "A-101", "A-102", "A-104", "A-105", "A-107", "A-108")
-@pytest.mark.parametrize("seed", [7, 12, 322, 587])
+@pytest.mark.parametrize("seed", [7, 12, 322, 818])
 def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
-    """In 322 a majority of newcomers was left that knew no member."""
+    """In 322 a majority of newcomers was left that knew no member; in 818 a host was excluded from a group
+    that was silent afterwards."""
     storm(seed, MONITORED)
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Event, Instant, Noted
+from rostra.core.effects import CancelTimer, Effect, Event, Instant, Noted, SetTimer
 from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.atomic.amp_config import AmpConfig
@@ -46,6 +46,10 @@ from rostra.protocols.atomic.station import LEFT
 
 NOT_TOLD: Final = "the hosts that let it in were lost before it knew their members"
 MINORITY: Final = "no majority of the hosts of the last view answers"
+
+STRAY_S: Final = 5.0
+"""A host of the view whose members are in no list any more, for so long, is asked whether it is still there:
+it may have been excluded alone. Raising it: they stay in a silent group's view for longer."""
 
 NEAR: Final = AmpConfig(
     queue_max=QUEUE_MAX,
@@ -86,6 +90,7 @@ class MonitoredStation(NegotiatedStation):
         self.wants: dict[Endpoint, bytes] = {}  # our members, as they should be in the roster
         self._later: dict[Endpoint, tuple[Slow, bytes]] = {}  # who left and came again, before that was said
         self._why = ""  # the gate was closed
+        self._minds = False  # hosts that are in the view, and in no list
         self._forget_group()
 
     def _forget_group(self) -> None:
@@ -131,11 +136,38 @@ class MonitoredStation(NegotiatedStation):
         for station in () if view is None else view.members:
             if station.host in lost and station != self.me:
                 self._step(now, StationSuspected(station), out)
+        self._mind_strays(out)
+        self._end(now, out)
+
+    @property
+    def _strays(self) -> list[AmpStationId]:
+        known = [id for id, those in self.roster.hosts if those and id != self.me]
+        return [id for id in known if id.host not in self.contacts]
+
+    def _mind_strays(self, out: list[Effect]) -> None:
+        if self._strays and not self._minds:
+            self._minds = True
+            out.append(SetTimer(self._timer("strays"), STRAY_S))
+
+    def ticked(self, now: Instant, out: list[Effect], *timer: str | int) -> None:
+        if timer != ("strays",):
+            super().ticked(now, out, *timer)
+            return
+        self._minds = False
+        for station in self._strays:
+            self._step(now, StationSuspected(station), out)
+        self._mind_strays(out)
         self._end(now, out)
 
     def settle(self, now: Instant, out: list[Effect]) -> None:
         """After members went."""
         self._end(now, out)
+
+    def closed(self, out: list[Effect]) -> None:
+        if self._minds:
+            self._minds = False
+            out.append(CancelTimer(self._timer("strays")))
+        super().closed(out)
 
     # Inside
 
@@ -263,6 +295,7 @@ class MonitoredStation(NegotiatedStation):
         self._again = self._again or (self._is_told and bool(set(change.joined) - {self.me}))
         left = [each.endpoint for station in change.left for each in self.roster.of(station)]
         self.roster = self.roster.without((*change.left, *change.failed))
+        self._mind_strays(out)
         self._show(change.position, left, out)
 
     def _show(self, position: int, left: Collection[Endpoint], out: list[Effect]) -> None:
