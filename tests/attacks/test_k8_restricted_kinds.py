@@ -56,6 +56,8 @@ from tests.cores.test_claims import AGREED, ATOMIC, LED
 
 EU, H2 = Domain("eu"), Domain("eu.h2")
 PAYROLL = Group("acme!payroll", EU)
+ELSEWHERE = Endpoint("eu.h3/mallory#7")
+"""On another host than the agent that speaks of it."""
 WIDE = Group("acme!payroll", Domain("world"))
 FALSE = {
     **FALSE_PROOFS,  # which are for the scope of the world
@@ -96,7 +98,7 @@ def test_a_restricted_name_is_claimed_with_the_proof_of_a_member_alone(kind: Gro
     good = proof(group=PAYROLL)
     for asked in (
         claim(kind, None),
-        claim(kind, good, Endpoint("eu.h3/mallory#7")),  # of another host
+        claim(kind, proof(group=PAYROLL, endpoint=ELSEWHERE), ELSEWHERE),
         *[claim(kind, false) for false, _ in FALSE.values()],
     ):
         answer, named = claimed(server, asked)
@@ -135,7 +137,8 @@ def test_an_agent_leads_no_restricted_set_without_a_proof(false: bytes, why: str
     assert LeaderRefused(H2, PAYROLL, why) in refused and not keeper.entries
     plain = asserts(server, Assert(PAYROLL, 2, 1))
     assert [each.agent for each in plain if isinstance(each, LeaderRefused)] == [H2] and not keeper.entries
-    others = ProvenAssert(PAYROLL, 3, 1, endpoint=Endpoint("eu.h3/ann#1"), proof=proof(group=PAYROLL))
+    good = proof(group=PAYROLL, endpoint=ELSEWHERE)
+    others = ProvenAssert(PAYROLL, 3, 1, endpoint=ELSEWHERE, proof=good)
     assert any(isinstance(each, LeaderRefused) for each in asserts(server, others)) and not keeper.entries
     asserts(server, ProvenAssert(PAYROLL, 4, 1, endpoint=MALLORY, proof=proof(group=PAYROLL)))
     assert keeper.entries
