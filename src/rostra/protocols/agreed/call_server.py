@@ -187,8 +187,8 @@ class CallServer(Service):
                 return False
             case SplitGroup(one, other):
                 named = {one, other}
-            case MergeGroups(new=new):
-                named = {new}
+            case MergeGroups(new=into):
+                named = {into}
             case _:
                 named = {group}
 
