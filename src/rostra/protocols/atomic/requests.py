@@ -15,7 +15,7 @@ from rostra.errors import BadInput
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import MembershipKind
 from rostra.names import Group
-from rostra.names.checks import Natural, check_text
+from rostra.names.checks import Natural, check_number, check_text
 from rostra.protocols.agreed.requests import check_rule
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.flow.messages import Run, Stream
@@ -62,7 +62,7 @@ class ForgetOrdered(Request, frozen=True, tag=50):
     host any more. From then on nothing is forgotten that no member has named so."""
 
     group: Group
-    position: Natural
+    position: Annotated[int, check_number]
 
 
 class OrderedRun(Item, frozen=True, tag=48, gc=False):
