@@ -131,7 +131,7 @@ need."""
 DISK_AGAIN_S: Final = 1.0
 """How often a disk that had no room is tried again."""
 
-TURN_CPU_S: Final = 0.02
+TURN_CPU_S: Final = 0.01
 """Processor time after which a turn takes on no more work that can wait; the last piece may take as long.
 Raising it: fewer and longer turns under load; links and pings wait for longer."""
 
