@@ -6,20 +6,45 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from rostra.core.effects import Effect, Ignored
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Effect,
+    EndpointGone,
+    Ignored,
+    LinkUp,
+    Received,
+    Send,
+    TimerFired,
+)
+from rostra.core.stack import Stack
 from rostra.groups.attributes import Slow
+from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.atomic.agent import OrderAgent
 from rostra.protocols.atomic.emitter import ATTRIBUTES
-from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.events import (
+    DeliverAll,
+    HubPost,
+    OrderJoinAsked,
+    OrderLeaveAsked,
+    OrderSubmitted,
+    StationCast,
+)
 from rostra.protocols.atomic.frames import AmpStationId, AmpViewId, DataFrame, DecisionFrame, FrameControl
 from rostra.protocols.atomic.messages import AnyStationMessage, RunEntry, StationId, encode_entry
 from rostra.protocols.atomic.monitored import MonitoredStation
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.atomic.roster import HostRoster, RosterMember, decode_item, places_in
+from rostra.protocols.claims.agent import ClaimAgent
+from rostra.protocols.claims.messages import ClaimAnswer
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
+from rostra.protocols.relaxed.local import LocalServer
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Denied, Open
 
 GROUP = Group("chess", Domain("eu.fr"))
 A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
@@ -150,3 +175,31 @@ def test_what_is_no_item_is_none_and_takes_no_position() -> None:
     assert places_in((changed, again, run, b"", b"\x93\x07")) == 3
     assert decode_item(msgspec.msgpack.encode([3, "x", [["no endpoint", b"", 0]], [], True])) is None
     assert decode_item(msgspec.msgpack.encode([9, "x"])) is None
+
+
+def test_a_join_after_a_leave_that_came_before_the_claim_was_answered_is_refused_until_it_is() -> None:
+    """Its answer was taken for the second join's, and the claim was held for as long as the agent lived."""
+    registry = Registry()
+    order, claims = OrderAgent(A), ClaimAgent(A, registry)
+    stack = Stack(order, claims, LocalServer(A, incarnation=7, registry=registry))
+    list(stack.step(0.0, LinkUp(Domain("eu.fr"), 1)))
+    [opened] = [
+        each for each in stack.step(0.0, Asked(Endpoint(""), 1, Open("ann"))) if isinstance(each, Answer)
+    ]
+    ann = opened.result.endpoint
+    kind = GroupKind(MembershipKind.RELAXED, DeliveryKind.ATOMIC, order="negotiated", stable="all")
+
+    def join(token: int) -> list[Effect]:
+        return list(stack.step(0.0, OrderJoinAsked(ann, token, GROUP, kind, True, b"", slow=Slow.THROTTLE)))
+
+    [asked] = [each.message for each in join(1001) if isinstance(each, Send)]
+    list(stack.step(0.0, OrderLeaveAsked(ann, 1002, GROUP)))
+    [refused] = [each for each in join(1003) if isinstance(each, Answer)]
+    assert isinstance(refused.result, Denied) and "not over" in refused.result.what
+
+    answer = ClaimAnswer(asked.id, A, GROUP, kind, 1, alone=True)
+    list(stack.step(0.0, Received(Domain("eu.fr"), answer)))
+    assert GROUP not in order.monitored.groups and not order.monitored._claiming
+    list(stack.step(0.0, EndpointGone(ann)))
+    list(stack.step(60.0, TimerFired(("atomic", "chess", "eu.fr", "wait"))))
+    assert GROUP not in claims.kept

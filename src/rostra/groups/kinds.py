@@ -59,8 +59,9 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_monitored(self) -> bool:
-        """Does its own monitor decide who is in it? The list of its members only says whom to ask (A-090)."""
-        return self.is_ordered and self.membership is not MembershipKind.AGREED
+        """Does its own monitor decide who is in it? The list of its members only says whom to ask (A-090).
+        The lock of a unique name is none (`access/unique.py`)."""
+        return self.is_ordered and self.membership is not MembershipKind.AGREED and not self.within
 
     def __str__(self) -> str:
         """Everything in which it may differ from another kind; the rest is the default."""

@@ -95,6 +95,7 @@ class MonitoredGroups:
         self.groups: dict[Group, MonitoredGroup] = {}
         self._token = FIRST_TOKEN
         self._own: dict[int, tuple[Group, Endpoint] | None] = {}
+        self._claiming: dict[tuple[Group, Endpoint], int] = {}  # tokens of claims that are not answered
 
     @property
     def _local(self) -> LocalServer:
@@ -120,7 +121,8 @@ class MonitoredGroups:
         known = self.groups.setdefault(group, MonitoredGroup(kind, Views()))
         known.stays[me] = MonitoredStay(event)
         join = Join(group, meta=member_sheet(event.meta).meta, group_kind=kind)
-        self._call(now, CLAIM_AGENT, JoinClaimed(me, self._own_token((group, me)), join), out)
+        token = self._claiming[group, me] = self._own_token((group, me))
+        self._call(now, CLAIM_AGENT, JoinClaimed(me, token, join), out)
 
     def _check(self, event: OrderJoinAsked) -> None:
         group, me, host = event.group, event.endpoint, self._agent.host
@@ -135,6 +137,8 @@ class MonitoredGroups:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         if group in self._local.endpoints[me].groups or self._find(group, me) is not None:
             raise AlreadyMember(f"{me} is in {group} already", fix="leave it first")
+        if (group, me) in self._claiming:
+            raise Refused(f"{me} left {group} before it was in, and that is not over", fix="ask again")
         known = self.groups.get(group)
         if known is not None and known.kind != event.group_kind:
             raise NotAllowed(f"{group} is {known.kind}", fix="join it so, or choose another name")
@@ -160,6 +164,7 @@ class MonitoredGroups:
         return out
 
     def _claimed(self, now: Instant, group: Group, me: Endpoint, result: object, out: list[Effect]) -> None:
+        self._claiming.pop((group, me), None)
         stay = self._find(group, me)
         if isinstance(result, Denied):
             if stay is not None:
@@ -227,6 +232,8 @@ class MonitoredGroups:
         """Its program has closed it, or died. The list hears of it by itself."""
         for group in [group for group, known in self.groups.items() if me in known.stays]:
             self._end(now, group, me, cause, out, lists=False)
+        for about in [each for each in self._claiming if each[1] == me]:  # it is not answered any more
+            del self._own[self._claiming.pop(about)]
 
     def _end(
         self, now: Instant, group: Group, me: Endpoint, why: str, out: list[Effect], *, lists: bool = True

@@ -331,8 +331,10 @@ class OrderAgent(Service):
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
         """Where datagrams of our LAN reach, by these; to hosts of other clusters each message once."""
-        if self.stations or self._last:
-            effects = [*self._written(), *effects]
+        inner = [each for each in effects if _is_batch(each)]  # of calls within this step: first as well
+        written = [*inner, *(self._written() if self.stations or self._last else ())]
+        if written:
+            effects = [*written, *[each for each in effects if not _is_batch(each)]]
         if not any(type(effect) in (HubPost, StationCast) for effect in effects):
             return effects
         out: list[Effect] = []
@@ -379,6 +381,10 @@ def _agreed_now(known: HostGroup) -> AgreedNow | None:
         # Epochs are compared with those of earlier lives of the group, whose numbers may have been the same.
         key = ViewKey(known.fence, next(iter(stations)).life, shown.pid)
     return AgreedNow(key, view, tuple(stations), known.fence if is_exclusive(known.kind) else None, shown)
+
+
+def _is_batch(effect: Effect) -> bool:
+    return type(effect) is Persist and isinstance(effect.record, LogBatch)
 
 
 def _batches(station: Station) -> list[Persist]:

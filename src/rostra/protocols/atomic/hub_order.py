@@ -432,7 +432,8 @@ class HubOrder:
     def _have(self, out: list[Effect]) -> None:
         assert isinstance(self.stage, StationFollows) and self.epoch is not None
         self._says_have = False
-        have = HubHave(self.epoch, self.log.next, self.accept, self.gallery.is_full)
+        on_disk = self.log.low if self.disk is not None and self.disk.deferred else self.log.next
+        have = HubHave(self.epoch, on_disk, self.accept, self.gallery.is_full)
         self._post(self.stage.orderer.host, have, out)
 
     def _hand_up(self, out: list[Effect]) -> None:
