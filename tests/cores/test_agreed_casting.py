@@ -12,8 +12,8 @@ from rostra.protocols.agreed.casting import (
     FORGET_S,
     REGISTER_S,
     CastCore,
-    CastFrame,
     FrameHeard,
+    SendSetFrame,
     SetCarried,
     SetCasting,
     SetFrame,
@@ -81,7 +81,7 @@ class Net:
     def do(self, name: str, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case CastFrame(frame, multicast, places):
+                case SendSetFrame(frame, multicast, places):
                     self._send(name, frame, multicast, places)
                 case SetHeard(origin, message):
                     self.heard[name].append((origin[-1], message))
@@ -228,7 +228,7 @@ def test_a_repeater_returns_nothing_to_its_origin_though_it_is_asked_to() -> Non
     core, to = net.cores["a"], tuple(map(Domain, ("eu.a", "eu.c", "eu.d")))
     said = SetFrame(SET, Domain("eu.c"), 1, 1, to, word("x"))
     again, _ = core.step(0.0, FrameHeard(said, ("c", 1), False))
-    assert again == CastFrame(said, True, (("d", 1),))
+    assert again == SendSetFrame(said, True, (("d", 1),))
 
 
 class Agreed(Service):
@@ -260,7 +260,7 @@ def test_a_set_with_an_address_sends_frames_and_one_without_sends_over_links() -
     message = word("x")
     for addresses, expected in (
         ([], [Send] * 3),
-        ([SetAddress(SET, GROUP)], [CastFrame] * 2),
+        ([SetAddress(SET, GROUP)], [SendSetFrame] * 2),
         ([SetAddress(Domain("us"), GROUP)], [Send] * 3),
     ):
         above = Above()
@@ -268,7 +268,7 @@ def test_a_set_with_an_address_sends_frames_and_one_without_sends_over_links() -
         effects = stack.step(0.0, Received(Domain("eu.b"), message))
         assert [type(each) for each in effects] == expected and effects == above.saw
     together, alone = effects = stack_of(GROUP).step(0.0, Received(Domain("eu.b"), message))
-    assert together == CastFrame(
+    assert together == SendSetFrame(
         SetFrame(SET, Domain("eu.a"), 7, 1, (Domain("eu.b"), Domain("eu.c")), message), True
     )
     assert (alone.frame.to, alone.frame.number) == ((Domain("eu.b"),), 2)
@@ -294,7 +294,7 @@ def test_what_no_datagram_holds_goes_over_the_links_with_its_number() -> None:
     long = SetEvidence(SET, 7, 0, tuple([ServerId(Domain(f"eu.server-number-{n:03}"), n) for n in range(60)]))
     to = (Domain("eu.b"), Domain("eu.c"))
     assert core.cast(0.0, to, long) == [Send(each, SetCarried(SET, 1, 1, long)) for each in to]
-    assert core.cast(0.0, to, word("x")) == [CastFrame(SetFrame(SET, core.me, 1, 2, to, word("x")), True)]
+    assert core.cast(0.0, to, word("x")) == [SendSetFrame(SetFrame(SET, core.me, 1, 2, to, word("x")), True)]
 
 
 @pytest.mark.spec("V-111")

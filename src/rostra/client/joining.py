@@ -231,14 +231,14 @@ class Joins:
             if not online or permanent:
                 raise BadInput(
                     'membership="agreed" with online=False or permanent=True',
-                    fix="leave these two out: who is in an agreed group is told its views",
+                    fix="leave these two out: members of an agreed group get its views",
                 )
             check_survive(survive)
         if delivery == "atomic":
             if not online or permanent:
                 raise BadInput(
                     'delivery="atomic" with online=False or permanent=True',
-                    fix="leave these out: who is in such a group is told its views",
+                    fix="leave these out: members of such a group get its views",
                 )
             return self._join_ordered(
                 JoinOrdered(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import Domain, Group
-from rostra.protocols.agreed.casting import CastFrame
+from rostra.protocols.agreed.casting import SendSetFrame
 from rostra.protocols.atomic.agent import ORDER_AGENT
 from rostra.protocols.atomic.events import heard
 from rostra.protocols.channel.core import ChannelCore, Place
@@ -108,7 +108,7 @@ class DataChannel:
             Cast: self.cast,
             Transmit: self.transmit,
             Broadcast: self.broadcast,
-            CastFrame: self.sets.cast,
+            SendSetFrame: self.sets.cast,
         }
 
     # Beginning and end

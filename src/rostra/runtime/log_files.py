@@ -2,7 +2,7 @@
 
     length, checksum, batch │ length, checksum, batch │ ... │ zeros, as room for what comes
 
-What was not written to its end has a wrong checksum: the file ends before it, and nobody has seen anything
+What was not written to its end has a wrong checksum: the file ends before it, and nothing has been shown
 that rests on it. Room is taken ahead of need, so that a full disk is noticed before a write fails. When most
 of a file is not needed any more, what is goes into a new one, which takes its place.
 """

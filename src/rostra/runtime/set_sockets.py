@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from rostra.errors import BadInput
 from rostra.names import ROOT, Domain, parent
-from rostra.protocols.agreed.casting import CastFrame, FrameHeard, addresses_of
+from rostra.protocols.agreed.casting import FrameHeard, SendSetFrame, addresses_of
 from rostra.protocols.agreed.config import SetAddress
 from rostra.protocols.channel.messages import KEY_BYTES, Unreadable
 from rostra.protocols.links.packets import Hello
@@ -102,7 +102,7 @@ class SetSockets:
 
     # Frames
 
-    def cast(self, hosted: "HostedNode", order: CastFrame) -> None:
+    def cast(self, hosted: "HostedNode", order: SendSetFrame) -> None:
         who = (order.frame.set, hosted.path)
         key = self._keys.get((order.frame.set, order.frame.origin))
         sock, address = self._senders.get(who), self._addresses.get(who)

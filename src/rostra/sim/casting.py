@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rostra.names import Domain
-from rostra.protocols.agreed.casting import CastFrame, FrameHeard, SetFrame
+from rostra.protocols.agreed.casting import FrameHeard, SendSetFrame, SetFrame
 from rostra.protocols.agreed.config import Place
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SimCasting:
         self._places = {server: place for place, server in self._at.items()}
         self.sent: Counter[str] = Counter()  # datagrams, by kind of message
 
-    def cast(self, process: "SimProcess", order: CastFrame) -> None:
+    def cast(self, process: "SimProcess", order: SendSetFrame) -> None:
         frame = order.frame
         if frame.message is not None:
             self._world.busy()

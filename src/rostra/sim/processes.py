@@ -23,7 +23,7 @@ from rostra.core.stack import Stack
 from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
-from rostra.protocols.agreed.casting import CastFrame
+from rostra.protocols.agreed.casting import SendSetFrame
 from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election import events as election
 from rostra.protocols.election.core import Ballot
@@ -132,7 +132,7 @@ class SimNodes:
             fifo_events.Cast: channels.cast,
             fifo_events.Transmit: channels.transmit,
             fifo_events.Broadcast: channels.broadcast,
-            CastFrame: world.casting.cast,
+            SendSetFrame: world.casting.cast,
             fifo_events.Deliver: fronts.deliver,
             DeliverAll: fronts.deliver_all,
             fifo_events.Located: channels.located,

@@ -1,6 +1,6 @@
 """The second transport of a set: its messages by IP multicast, and by repeaters where that does not reach.
 
-                       ┌────────────┐ ── CastFrame ──▶ the set's address ──▶ servers that listen there
+                       ┌────────────┐ ── SendSetFrame ──▶ the set's address ──▶ servers that listen there
     SetCore ── Send ─▶ │ CastCore   │            └───▶ a repeater ──▶ the address, other unicast servers
     SetCore ◀ Received │            │ ◀── FrameHeard ── a datagram, to the address or to us
                        └────────────┘ ── SetCarried ──▶ over the link: what is larger than a datagram
@@ -99,7 +99,7 @@ class FrameHeard(Event, frozen=True):
     by_multicast: bool
 
 
-class CastFrame(Effect, frozen=True):
+class SendSetFrame(Effect, frozen=True):
     frame: SetFrame
     multicast: bool  # to the set's address
     places: tuple[Place, ...] = ()  # and to each of these
@@ -165,8 +165,8 @@ class CastCore:
         places = dict.fromkeys(() if self._listens else self._repeaters.values())
         return [self._sent(frame, (*places, *self._unicast(now, frame)))]
 
-    def _sent(self, frame: SetFrame, places: tuple[Place, ...]) -> CastFrame:
-        return CastFrame(frame, self._listens, tuple(dict.fromkeys(places)))
+    def _sent(self, frame: SetFrame, places: tuple[Place, ...]) -> SendSetFrame:
+        return SendSetFrame(frame, self._listens, tuple(dict.fromkeys(places)))
 
     def _unicast(self, now: Instant, frame: SetFrame) -> list[Place]:
         """Where to repeat it: the unicast servers that it is for; never where it comes from."""
@@ -224,7 +224,7 @@ class CastCore:
         name, state = self._address.set, replace(self.state, registration=self.state.registration + 1)
         self.state = state
         casts = [
-            CastFrame(
+            SendSetFrame(
                 SetFrame(name, self.me, state.life, state.registration, (each,)),
                 multicast=False,
                 places=(self._repeaters[each],),

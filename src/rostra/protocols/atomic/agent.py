@@ -393,7 +393,7 @@ def _batches(station: Station) -> list[Persist]:
 
 
 def _are_over(effects: Sequence[Effect]) -> list[Group]:
-    """Groups of which a member is told that they were deleted."""
+    """Groups whose members get the notice that they were deleted."""
     told = [each for each in effects if isinstance(each, Deliver) and isinstance(each.item, GroupTerminated)]
     return sorted({each.group for each in told})
 

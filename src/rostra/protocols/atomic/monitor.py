@@ -605,6 +605,6 @@ def conclude(turn: GateTurn) -> None:
 
 
 def found(turn: GateTurn) -> None:
-    """Nobody answered, or there is nobody to ask: we are the first member (A-080)."""
+    """No member answered, or there is none to ask: we are the first (A-080)."""
     view = AmpView(AmpViewId(1, turn.s.me), (turn.s.me,))
     installing.install(turn, ViewChange(None, view))
