@@ -4,6 +4,8 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,23 @@ def test_ctrl_c_ends_storms_that_several_processes_blow(tmp_path: Path) -> None:
                 os.killpg(storms.pid, signal.SIGKILL)
         assert storms.stdout is not None and storms.stdout.read() == ""
         assert storms.stderr is not None and storms.stderr.read() == ""
+
+
+INTERRUPTED_WITH_EVERY_LOCK = """
+import concurrent.futures._base as pool, signal
+from rostra.cli import main
+hold = pool._AcquireFutures.__enter__
+pool._AcquireFutures.__enter__ = lambda held: (hold(held), signal.raise_signal(signal.SIGINT))
+main()
+"""
+
+
+def test_ctrl_c_while_the_locks_of_all_storms_are_held_ends_them_too() -> None:
+    words = ("sim", "storm", "--seeds", "300", "--jobs", "2")
+    answer = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WITH_EVERY_LOCK, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")

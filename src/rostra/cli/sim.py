@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -275,29 +275,39 @@ def _blow(
     if jobs <= 1 or len(plan) == 1:
         yield from ((each, _one(*all_of)) for each, all_of in zip(plan, work, strict=True))
         return
-    # Ctrl-C reaches every process of a terminal; the one that planned the storms decides.
-    with ProcessPoolExecutor(
-        jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
-    ) as pool:
+    interrupted = False
+
+    def interrupt(*_signal: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        _end_children()
+
+    # Ctrl-C ends the workers, and is an exception only when the pool is over: raised within its work
+    # it would leave a lock held for ever. Workers inherit the mask, and leave Ctrl-C to the one that planned.
+    with ProcessPoolExecutor(jobs) as pool:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        before = signal.signal(signal.SIGINT, interrupt)
         try:
-            with _ctrl_c_waits():
-                storms = {pool.submit(_one, *each): each[:2] for each in work}
+            storms = {pool.submit(_one, *each): each[:2] for each in work}
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
             for done in as_completed(storms):
                 yield storms[done], done.result()
+        except BrokenProcessPool:
+            if not interrupted:
+                raise
         except BaseException:
-            for worker in multiprocessing.active_children():
-                worker.terminate()  # else the pool would wait for all the storms that were planned
+            _end_children()  # else the pool would wait for all the storms that were planned
             raise
+        finally:
+            signal.signal(signal.SIGINT, before)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    if interrupted:
+        raise KeyboardInterrupt
 
 
-@contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """For code that forks: Python drops an exception that is raised between a fork and its end."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+def _end_children() -> None:
+    for child in multiprocessing.active_children():
+        child.terminate()
 
 
 def _place(journal: Path | None, world: str, several: bool) -> Path | None:
