@@ -476,6 +476,7 @@ class SetCore(Reforming):
             merged=view.number if is_merge(proposal) else state.merged,
         )
         self._note_reforming(proposal.change)
+        self._prolong(record)
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))
             self._part_from(each)
