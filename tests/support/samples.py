@@ -31,7 +31,7 @@ from rostra.protocols.access.requests import (
 )
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
-from rostra.protocols.agreed.casting import SetCarried
+from rostra.protocols.agreed.casting import SetCarried, SetNumber
 from rostra.protocols.agreed.changes import (
     CommitRecord,
     GroupChange,
@@ -276,6 +276,7 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD),
     agreed.SetEvidence(*HEAD),
     SetCarried(Domain("eu"), 7, 3, agreed.SetEvidence(*HEAD)),
+    SetNumber(Domain("eu"), 7, 3, True),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(
         H1, H2, led.encode_letter(led.ProvenAssert(CHESS, 7, 5, endpoint=Endpoint("eu.h1/ann#7"), proof=b"p"))
