@@ -654,6 +654,8 @@ class SetCore(Reforming):
                 self._propose(ServersFailed(failed), 0)
         elif (offer := self._next_offer()) is not None:
             self._propose_merge(offer)
+        elif self._offer_now():
+            pass
         elif state.queue:
             pid = Pid(state.me, state.count)
             best = min(
