@@ -50,6 +50,10 @@ from rostra.names import Domain
 S = TypeVar("S", bound="Service")
 
 
+Hearing = tuple[int, Callable[[Instant, Sequence[Effect]], Sequence[Effect]]]
+"""The place of a service, and its `hear`."""
+
+
 class ServiceName(str, Generic[S]):
     """Names a service in its stack, and tells a type checker what it is."""
 
@@ -103,13 +107,9 @@ class Stack:
         self._guests = {service.guest for service in services if service.guest is not None}
         hearers = [service for service in services if type(service).hear is not Service.hear]
         self._hearers = [
-            [
-                (self._at[each.name], each.hears, each.hear)
-                for each in reversed(hearers)
-                if self._at[each.name] < at
-            ]
-            for at in range(len(services))
+            [each for each in reversed(hearers) if self._at[each.name] < at] for at in range(len(services))
         ]  # of each service, the nearest first
+        self._shown: list[dict[frozenset[type], list[Hearing]]] = [{} for _ in services]  # of those, to whom
 
     def step(self, now: Instant, event: Event) -> Sequence[Effect]:
         takers = self._simple.get(type(event)) or self._route(event)
@@ -127,16 +127,25 @@ class Stack:
         at = self._at[name]
         return self._show(now, at, self._at[caller.name], self.services[at].step(now, event))
 
-    def _show(self, now: Instant, at: int, caller: int, effects: Sequence[Effect]) -> Sequence[Effect]:
+    def _show(
+        self, now: Instant, at: int, caller: int, effects: Sequence[Effect], from_place: float = inf
+    ) -> Sequence[Effect]:
         """The effects of the service at this place, to those between it and its caller."""
-        kinds = set(map(type, effects))
-        for place, hears, hear in self._hearers[at]:
+        kinds = frozenset(map(type, effects))
+        hearings = self._shown[at].get(kinds)
+        if hearings is None:
+            hearings = self._shown[at][kinds] = [
+                (self._at[each.name], each.hear)
+                for each in self._hearers[at]
+                if each.hears is None or not kinds.isdisjoint(each.hears)
+            ]
+        for place, hear in hearings:
             if place <= caller:
                 break
-            if hears is None or not kinds.isdisjoint(hears):
+            if place < from_place:
                 left = hear(now, effects)
                 if left is not effects:
-                    effects, kinds = left, set(map(type, left))
+                    return self._show(now, at, caller, left, place)
         return effects
 
     def __getitem__(self, name: ServiceName[S]) -> S:
