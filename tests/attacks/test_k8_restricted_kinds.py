@@ -383,8 +383,8 @@ def test_one_host_does_not_fill_a_server_with_proofs(monkeypatch: pytest.MonkeyP
     for number in range(9):
         me = Endpoint(f"eu.h2/mallory#{number}")
         server.step(0.0, Received(H2, ProofShown(PAYROLL, me, proof(group=PAYROLL, endpoint=me))))
-    assert sum(each.startswith("eu.h2/") for each in server[SERVER].gate.shown[PAYROLL]) == 3
+    assert server[SERVER].gate.shown.of_host(H2) == 3
     known = Endpoint("eu.h2/mallory#0")
     again = proof(group=PAYROLL, endpoint=known, until_ms=NOW_MS + 5_000)
     server.step(0.0, Received(H2, ProofShown(PAYROLL, known, again)))
-    assert server[SERVER].gate.shown[PAYROLL][known] == again, "a renewed one takes the place of the old"
+    assert server[SERVER].gate.shown[known, PAYROLL] == again, "a renewed one takes the place of the old"

@@ -55,9 +55,15 @@ def decide(asked: AuthorityAsked) -> str:
 
 
 @contextlib.asynccontextmanager
-async def authority(world: World, key: KeyFile, lifetime_s: float = 600.0) -> AsyncIterator[None]:
-    async with rostra.connect(CENTRE, name=f"authority-{key.name.count('/')}") as me:
-        serving = Authority(
+async def authority(
+    world: World,
+    key: KeyFile,
+    lifetime_s: float = 600.0,
+    host: str = CENTRE,
+    program: type[Authority] = Authority,
+) -> AsyncIterator[None]:
+    async with rostra.connect(host, name=f"authority-{key.name.count('/')}") as me:
+        serving = program(
             me, key, decide, lifetime_s=lifetime_s, clock=lambda: 1_000 + round(world.now * 1_000)
         )
         task = asyncio.create_task(serving.serve())
@@ -419,3 +425,40 @@ async def test_members_stay_when_their_group_is_closed_and_led_ones_have_to_leav
         with pytest.raises(NotAllowed, match="not for programs"):
             async for _ in led:
                 pass
+
+
+# What comes late
+
+
+class LateAuthority(Authority):
+    """It answers each question after all agents have given up on it."""
+
+    async def _answer(self, message: rostra.Message) -> None:
+        await asyncio.sleep(8.0)
+        await super()._answer(message)
+
+
+@pytest.mark.spec("S-012")
+async def test_what_an_authority_answers_late_is_no_message_for_the_program(world: World) -> None:
+    """Two programs serve it: the second one's answers come when the first has decided. A third is so late
+    that the question was given up."""
+
+    async def got(me: rostra.Me) -> list[bytes]:
+        await asyncio.sleep(30.0)
+        await bob.send_to(me.endpoint, b"of its own")
+        found: list[bytes] = []
+        while b"of its own" not in found:
+            found.append(getattr(await anext(me.messages()), "body", b"not delivered"))
+        return found
+
+    async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR, name="bob") as bob:
+        ann.messages()
+        async with authority(world, ROOT_KEY), authority(world, ROOT_KEY, host=H2):
+            for group in ("acme!payroll", "acme!lunch"):
+                async with ann.join(group, credential=SESAME):
+                    pass
+        assert await got(ann) == [b"of its own"]
+        async with authority(world, ROOT_KEY, host=FAR, program=LateAuthority):
+            with pytest.raises(AuthUnavailable):
+                await ann.join("acme!payroll", credential=SESAME)
+            assert await got(ann) == [b"of its own"]

@@ -18,6 +18,7 @@ The check is made before the join has any effect (S-012), and the proof goes wit
 every server and agent that gets it checks again. Leaving, resolving, watching and sending are open (S-015).
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -66,8 +67,10 @@ from rostra.protocols.access.config import (
     ASKED_MAX,
     CREDENTIAL_BYTES_MAX,
     FALSE_MAX,
+    LATE_MAX,
     LUCK_BYTES,
     PERMITTED_MAX,
+    RETURNED_S,
     SHOWN_MAX,
     TRUSTED_MAX,
 )
@@ -134,6 +137,14 @@ class Applying(Struct, frozen=True):
     false: tuple[Endpoint, ...] = ()  # from whom something false came, each time
 
 
+class SettledQuestion(Struct, frozen=True):
+    """One that is decided, or was given up: what still comes of it is not for the program."""
+
+    nonce: bytes
+    asked: frozenset[Endpoint]
+    settled: Instant
+
+
 class Permitted(Struct, frozen=True):
     join: JoinRestricted
     until_ms: int
@@ -158,6 +169,7 @@ class AccessAgent(AskingService[Stay]):
         self.permitted: dict[Stay, Permitted] = {}
         self._server = parent(host)
         self._t_auth_s = t_auth_s
+        self._late: dict[Endpoint, deque[SettledQuestion]] = {}  # the last ones of each
         self._trusted: dict[str, Endpoint] = {}  # by authority: the program of it that answered last
         self._asked = 0
 
@@ -191,6 +203,7 @@ class AccessAgent(AskingService[Stay]):
             case EndpointGone(me) | Asked(me):  # to close it
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)
+                self._late.pop(me, None)
             case TimerFired(("access", "auth", str(me), str(name), str(scope))):
                 self._timed_out((Endpoint(me), Group(name, Domain(scope))))
             case TimerFired(("access", "due", str(me), str(name), str(scope))):
@@ -205,7 +218,7 @@ class AccessAgent(AskingService[Stay]):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         self.judge.begin(now)
-        if not self.applying and not self.permitted:
+        if not self.applying and not self.permitted and not self._late:
             return effects
         self._begin(now)
         self._sift(effects)
@@ -287,7 +300,14 @@ class AccessAgent(AskingService[Stay]):
                     else:
                         self._decided(applying, message.source, answer)
                     return True
-        return False
+        return me in self._late and self._is_late(me, message)
+
+    def _is_late(self, me: Endpoint, message: Message) -> bool:
+        answer = decode_answer(message.data)
+        if answer is None or all(answer.nonce != each.nonce for each in self._late[me]):
+            return False
+        self._out.append(Ignored(type(answer).__name__, "late answer"))
+        return True
 
     def _shown(self, applying: Applying, source: Endpoint, shown: KeyShown) -> None:
         """It has the key: it may see the credential."""
@@ -431,7 +451,10 @@ class AccessAgent(AskingService[Stay]):
             self._unavailable(applying, f"no valid answer within {self._t_auth_s:g} s")
 
     def _settled(self, stay: Stay) -> None:
-        del self.applying[stay]
+        applying = self.applying.pop(stay)
+        if applying.asked:
+            late = self._late.setdefault(stay[0], deque(maxlen=LATE_MAX))
+            late.append(SettledQuestion(applying.nonce, applying.asked, self._now))
         self._out.append(CancelTimer(_timer("auth", stay)))
 
     # Proofs that end
@@ -542,7 +565,9 @@ class AccessAgent(AskingService[Stay]):
         if type(notice) is NotDelivered:
             to = set(notice.destinations)
             me = tell.endpoints[0]
-            return any(stay[0] == me and to <= each.asked for stay, each in self.applying.items())
+            late = [each for each in self._late.get(me, ()) if self._now < each.settled + RETURNED_S]
+            open_ = [each for stay, each in self.applying.items() if stay[0] == me]
+            return any(to <= each.asked for each in (*open_, *late))
         return False
 
 

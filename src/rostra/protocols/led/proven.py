@@ -58,10 +58,10 @@ def with_permit(gate: Gate, letter: Datagram) -> Datagram:
     """Of a restricted set: our `Assert` with a proof of ours."""
     if type(letter) is not Assert or "!" not in letter.group.name:
         return letter
-    ours = [(me, proof) for (me, group), proof in gate.permits.items() if group == letter.group]
+    ours = gate.permits.of(letter.group)
     if not ours:
         return letter
-    me, proof = ours[-1]
+    me, proof = next(reversed(ours.items()))
     return ProvenAssert(*astuple(letter), endpoint=me, proof=proof)
 
 
