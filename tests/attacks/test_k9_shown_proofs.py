@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rostra.core.effects import Effect, LinkUp, Received, Send, SetTimer, TimerFired
+from rostra.core.effects import Asked, Effect, LinkUp, Received, Send, SetTimer, TimerFired
 from rostra.core.stack import Stack
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, inside
 from rostra.node import PROOF_WEIGHS, WORK_MAX
@@ -18,13 +18,46 @@ from rostra.protocols.access import server as access_server
 from rostra.protocols.access.config import GO_ON_S, SHOWN_AGAIN_S
 from rostra.protocols.access.messages import ProofShown
 from rostra.protocols.access.server import SHOWN
+from rostra.protocols.led.messages import (
+    Assert,
+    AttachAsked,
+    CarriedLetter,
+    LeaderAsked,
+    LeaderProbe,
+    LeaderProbed,
+    LeaderTold,
+    ListAsked,
+    ListEntry,
+    ListTold,
+    LocalMember,
+    ProvenAssert,
+    ProvenLeaderAsked,
+    ProvenListAsked,
+    decode_letter,
+    encode_letter,
+)
+from rostra.protocols.led.proven import let_through, with_permit
+from rostra.protocols.led.requests import LeaveLed
+from rostra.protocols.led.server import LED_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.messages import Interest, InterestChanged, MessageId, ResolveRequest
 from rostra.protocols.relaxed.shown import ProofTable
 from rostra.sim.world import World
-from tests.attacks.test_h6_protected_names import MALLORY, NOW_MS, an_id, proof
-from tests.attacks.test_k8_restricted_kinds import EU, H2, PAYROLL, a_server, listeners
+from tests.attacks.test_h6_protected_names import MALLORY, NOW_MS, an_id, judge, proof, refusals
+from tests.attacks.test_k8_restricted_kinds import (
+    ELSEWHERE,
+    EU,
+    FALSE,
+    H2,
+    PAYROLL,
+    a_server,
+    asserts,
+    listeners,
+)
+from tests.cores.test_led_services import H1 as H1_FR
+from tests.cores.test_led_services import H2 as H2_FR
+from tests.cores.test_led_services import Agent, letters
 
 GROUPS = [Group("acme!a", ROOT), Group("acme!b", EU)]
 ENDPOINTS = [Endpoint(f"{host}/p#{n}") for host in ("eu.fr.h1", "eu.fr.h10", "eu.de.h1") for n in (1, 2)]
@@ -160,3 +193,100 @@ def test_a_step_of_a_node_takes_so_many_proofs_as_it_can_verify_in_some_millisec
     node._report(world.now, [Received(Domain("s.h1"), each) for each in sent], outputs)
     assert 6 <= len(node._rest) <= 8
     assert not any(isinstance(each, Send) for each in outputs)
+
+
+# Led sets that their authority closes
+
+
+ANN, BOB = Endpoint(f"{H1_FR}/ann#1"), Endpoint(f"{H2_FR}/bob#1")
+OF_ANN, OF_BOB = (proof(group=PAYROLL, endpoint=each) for each in (ANN, BOB))
+OF_ANOTHER_HOST = "no proof of a member of that host"
+
+
+def an_agent() -> Agent:
+    """Of eu.fr.h1, which knows that the authority closes the set."""
+    agent = Agent(PAYROLL, judge())
+    agent.local.gate.learn(ClosedList(EU, 1, ((PAYROLL.name, ()),)))
+    return agent
+
+
+@pytest.mark.spec("C-167", "S-012")
+@pytest.mark.parametrize("which", FALSE)
+def test_a_registrar_tells_an_agent_without_a_proof_what_it_tells_of_an_unknown_set(which: str) -> None:
+    server, (false, why) = a_server(), FALSE[which]
+    server[SERVER].gate.learn(ClosedList(EU, 1, ((PAYROLL.name, ()),)))
+    leads = ProvenAssert(PAYROLL, 1, 1, endpoint=MALLORY, proof=proof(group=PAYROLL))
+    asserts(server, leads)
+    assert server[LED_SERVER].registrar.entries, "it leads"
+    unknown = [Send(H2, CarriedLetter(EU, H2, encode_letter(LeaderTold(PAYROLL, 7, None))))]
+    others = proof(group=PAYROLL, endpoint=ELSEWHERE)
+    for letter, named in (
+        (LeaderAsked(PAYROLL, 7), []),
+        (ProvenLeaderAsked(PAYROLL, 7, endpoint=MALLORY, proof=false), [why]),
+        (ProvenLeaderAsked(PAYROLL, 7, endpoint=ELSEWHERE, proof=others), [OF_ANOTHER_HOST]),
+    ):
+        effects = asserts(server, letter)
+        assert [each for each in effects if isinstance(each, Send)] == unknown
+        assert [(each.why, each.source) for each in refusals(effects)] == [(each, H2) for each in named]
+    good = asserts(server, ProvenLeaderAsked(PAYROLL, 7, endpoint=MALLORY, proof=proof(group=PAYROLL)))
+    told = [decode_letter(each.message.body) for each in good if isinstance(each, Send)]
+    assert told == [LeaderTold(PAYROLL, 7, H2)]
+
+
+@pytest.mark.spec("C-167", "S-012")
+def test_a_leader_tells_an_agent_without_a_proof_nothing_of_its_set() -> None:
+    agent, gate = an_agent(), an_agent().local.gate
+    agent.local.gate.permits[ANN, PAYROLL] = OF_ANN
+    agent.lead()
+    unknown = ListTold(PAYROLL, 7, leading=False)
+    for letter, answer, named in (
+        (ListAsked(PAYROLL, 7), [unknown], 0),
+        (ProvenListAsked(PAYROLL, 7, endpoint=BOB, proof=OF_ANN), [unknown], 1),
+        (ProvenListAsked(PAYROLL, 7, endpoint=ANN, proof=OF_ANN), [unknown], 1),
+        (LeaderProbe(PAYROLL, 7), [], 0),
+    ):
+        effects = agent.receive(H2_FR, letter)
+        assert [each for to, each in letters(effects) if to == H2_FR] == answer, letter
+        assert [each.source for each in refusals(effects)] == [H2_FR] * named
+    asked = ProvenListAsked(PAYROLL, 7, endpoint=BOB, proof=OF_BOB)
+    [(_, told)] = letters(agent.receive(H2_FR, asked))
+    assert told.leading and [entry.origin for entry in told.entries] == [H1_FR]
+    assert letters(agent.receive(EU, LeaderProbe(PAYROLL, 7))) == [(EU, LeaderProbed(PAYROLL, 7, True))]
+
+    out: list[Any] = []
+    for entry in (
+        ListEntry(H2_FR, 1, 1, ()),
+        ListEntry(H2_FR, 1, 1, (LocalMember("bob#1", b"", OF_ANN),)),
+        ListEntry(H1_FR, 1, 1, (LocalMember("ann#1", b"", OF_ANN),)),  # of another agent's list
+    ):
+        assert let_through(0.0, gate, H2_FR, AttachAsked(PAYROLL, 1, (entry,)), out) is None, entry
+    good = AttachAsked(PAYROLL, 1, (ListEntry(H2_FR, 1, 1, (LocalMember("bob#1", b"", OF_BOB),)),))
+    assert let_through(0.0, gate, H2_FR, good, out) == good
+
+
+@pytest.mark.spec("C-167")
+def test_agents_that_wait_for_the_next_list_are_not_told_it_when_the_set_is_closed() -> None:
+    agent = an_agent()
+    agent.local.gate.learn(ClosedList(EU, 2))
+    agent.local.gate.permits[ANN, PAYROLL] = OF_ANN
+    agent.lead()
+    [(_, told)] = letters(agent.receive(H2_FR, ListAsked(PAYROLL, 7)))
+    assert not letters(agent.receive(H2_FR, ListAsked(PAYROLL, 8, told.life, told.version))), "it waits"
+    agent.led.lists.let_go(lambda group: group == PAYROLL, [])
+    agent.local.gate.learn(ClosedList(EU, 3, ((PAYROLL.name, ()),)))
+    agent.led.directory.gate.permits[Endpoint(f"{H1_FR}/cid#1"), PAYROLL] = b""
+    changed = agent.step(Asked(agent.ann, 3, LeaveLed(PAYROLL)))
+    assert H2_FR not in [to for to, _ in letters(changed)]
+
+
+def test_questions_carry_a_proof_where_the_authority_closes_a_set() -> None:
+    gate = an_agent().local.gate
+    assert with_permit(gate, ListAsked(PAYROLL, 7)) == ListAsked(PAYROLL, 7), "no proof of ours"
+    gate.permits[ANN, PAYROLL] = b"old"
+    gate.permits[ANN, PAYROLL] = b"new"
+    asked = with_permit(gate, ListAsked(PAYROLL, 7, 3, 4))
+    assert asked == ProvenListAsked(PAYROLL, 7, 3, 4, endpoint=ANN, proof=b"new")
+    assert isinstance(with_permit(gate, LeaderAsked(PAYROLL, 7)), ProvenLeaderAsked)
+    gate.learn(ClosedList(EU, 2))
+    assert with_permit(gate, ListAsked(PAYROLL, 7)) == ListAsked(PAYROLL, 7)
+    assert isinstance(with_permit(gate, Assert(PAYROLL, 7, 1)), ProvenAssert)

@@ -99,7 +99,7 @@ from rostra.protocols.agreed.events import MemberBarred, MemberProven
 from rostra.protocols.fifo.events import SpeakerCame
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
-from rostra.protocols.relaxed.gate import LED_CLOSED, AccessRefused
+from rostra.protocols.relaxed.gate import AccessRefused
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import InterestChanged
 from rostra.protocols.relaxed.requests import (
@@ -235,8 +235,6 @@ class AccessAgent(AskingService[Stay]):
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
         self._agent.check_may_apply(group)
-        if join.led and self.judge.is_by_authority(group):
-            raise NotAllowed(f"{group}: {LED_CLOSED}", fix='join it relaxed, or with membership="agreed"')
         authority = authority_of(group.name)
         if authority is None:
             raise BadInput(f"{group} is no restricted name", fix="join it without a credential")
@@ -494,10 +492,9 @@ class AccessAgent(AskingService[Stay]):
         """Groups that were closed to this host while its programs were in them."""
         for stay in sorted(self.permitted):
             self._show(stay)
-        led, judge = self.stack[LED_AGENT].sets, self.judge
-        for group in [
-            each for each in led if judge.is_closed_to(each, self.host) or judge.is_by_authority(each)
-        ]:
+        led = self.stack[LED_AGENT].sets
+        self.stack[LED_AGENT].lists.let_go(lambda each: self.judge.allowed_in(each) is not None, self._out)
+        for group in [each for each in led if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(led[group].members):
                 self._call(LED_AGENT, Asked(me, self._own_token(), LeaveLed(group)))
                 self._put_out(me, group)
@@ -565,9 +562,9 @@ class AccessAgent(AskingService[Stay]):
         if type(notice) is NotDelivered:
             to = set(notice.destinations)
             me = tell.endpoints[0]
-            late = [each for each in self._late.get(me, ()) if self._now < each.settled + RETURNED_S]
-            open_ = [each for stay, each in self.applying.items() if stay[0] == me]
-            return any(to <= each.asked for each in (*open_, *late))
+            late = [each.asked for each in self._late.get(me, ()) if self._now < each.settled + RETURNED_S]
+            waits = [each.asked for stay, each in self.applying.items() if stay[0] == me]
+            return any(to <= asked for asked in (*waits, *late))
         return False
 
 

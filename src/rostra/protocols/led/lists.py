@@ -8,6 +8,7 @@ An agent that took over from a lost leader keeps all askers waiting for `settle_
 attached, its list is not the set's (S-054).
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -90,6 +91,12 @@ class LedLists:
         else:
             told = self._list(group, whole=not is_known)
             out.append(PostLetter(sender, replace(told, number=asked.number)))
+
+    def let_go(self, is_closed: Callable[[Group], bool], out: list[Effect]) -> None:
+        """Of groups that are closed now: those that may know the list ask again."""
+        for group in [each for each in self._waiting if is_closed(each)]:
+            del self._waiting[group]
+            out.append(CancelTimer(_timer(HOLD, group)))
 
     def _has_place(self, group: Group, agent: Domain) -> bool:
         waiting, room = self._waiting.get(group, ({}, None))

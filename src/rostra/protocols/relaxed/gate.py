@@ -50,7 +50,6 @@ DELEGATES: Final = ".-delegate/adhoc#"
 
 CLOSED: Final = "the group is closed"
 ENDED: Final = "the proof has ended"
-LED_CLOSED: Final = "a group that its authority closes cannot be led"
 
 NAMED_MAX: Final = 32
 NAMED_S: Final = 60.0
