@@ -18,9 +18,23 @@ from rostra.protocols.access import server as access_server
 from rostra.protocols.access.config import GO_ON_S, SHOWN_AGAIN_S
 from rostra.protocols.access.messages import ProofShown
 from rostra.protocols.access.server import SHOWN
+from rostra.protocols.led.config import LedConfig
+from rostra.protocols.led.core import (
+    LeaderNamed,
+    MemberCame,
+    MemberWent,
+    PostLetter,
+    SendTree,
+    SetTimerFired,
+    TreeCore,
+    TreeReceived,
+)
 from rostra.protocols.led.messages import (
+    RESIGNED,
     Assert,
     AttachAsked,
+    AttachNo,
+    AttachOk,
     CarriedLetter,
     LeaderAsked,
     LeaderProbe,
@@ -33,12 +47,14 @@ from rostra.protocols.led.messages import (
     ProvenAssert,
     ProvenLeaderAsked,
     ProvenListAsked,
+    SetReleased,
     decode_letter,
     encode_letter,
 )
 from rostra.protocols.led.proven import let_through, with_permit
 from rostra.protocols.led.requests import LeaveLed
 from rostra.protocols.led.server import LED_SERVER
+from rostra.protocols.led.state import AgentId
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.messages import Interest, InterestChanged, MessageId, ResolveRequest
@@ -57,6 +73,7 @@ from tests.attacks.test_k8_restricted_kinds import (
 )
 from tests.cores.test_led_services import H1 as H1_FR
 from tests.cores.test_led_services import H2 as H2_FR
+from tests.cores.test_led_services import H3 as H3_FR
 from tests.cores.test_led_services import Agent, letters
 
 GROUPS = [Group("acme!a", ROOT), Group("acme!b", EU)]
@@ -290,3 +307,55 @@ def test_questions_carry_a_proof_where_the_authority_closes_a_set() -> None:
     gate.learn(ClosedList(EU, 2))
     assert with_permit(gate, ListAsked(PAYROLL, 7)) == ListAsked(PAYROLL, 7)
     assert isinstance(with_permit(gate, Assert(PAYROLL, 7, 1)), ProvenAssert)
+
+
+# An agent whose last member left
+
+
+def a_child(moves: bool = False) -> TreeCore:
+    """Of H1, in a restricted set that H1 joined second."""
+    core = TreeCore(AgentId(H2_FR, 1), PAYROLL, LedConfig())
+    up = (H1_FR, H3_FR)
+    core.step(MemberCame(LocalMember("bob#1", b"", OF_BOB)), up)
+    core.step(LeaderNamed(1, H1_FR), up)
+    core.step(TreeReceived(H1_FR, AttachOk(PAYROLL, 2, H3_FR if moves else H1_FR)), up)
+    if moves:
+        core.step(SetTimerFired("flatten"), up)
+    assert core.parent == H1_FR
+    return core
+
+
+@pytest.mark.spec("S-012", "S-019")
+def test_children_of_an_agent_that_resigns_look_for_another_parent() -> None:
+    no = AttachNo(PAYROLL, RESIGNED)
+    core = a_child()
+    letters = [each.letter for each in core.step(TreeReceived(H1_FR, no), ()) if isinstance(each, PostLetter)]
+    assert [type(each) for each in letters] == [Assert] and core.parent is None
+    core = a_child()
+    core.step(TreeReceived(H1_FR, AttachNo(PAYROLL, RESIGNED, H3_FR)), (H3_FR,))
+    assert core.parent == H3_FR, "the parent of the one that resigned"
+    core = a_child(moves=True)
+    core.step(TreeReceived(H1_FR, no), (H3_FR,))
+    assert core.parent == H3_FR, "where it was on its way"
+    core = a_child()
+    core.step(TreeReceived(H3_FR, no), (H1_FR, H3_FR))
+    assert core.parent == H1_FR, "its own parent's word counts alone"
+
+
+@pytest.mark.spec("S-012", "S-019")
+@pytest.mark.parametrize("name", ["acme!payroll", "chess"])
+def test_an_agent_without_a_member_has_no_children_in_a_restricted_set_alone(name: str) -> None:
+    group = Group(name, EU)
+    core = TreeCore(AgentId(H1_FR, 1), group, LedConfig())
+    core.step(MemberCame(LocalMember("ann#1")), (H2_FR,))
+    core.step(LeaderNamed(1, H1_FR), (H2_FR,))
+    entry = ListEntry(H2_FR, 1, 1, (LocalMember("bob#1"),))
+    core.step(TreeReceived(H2_FR, AttachAsked(group, 1, (entry,))), (H2_FR,))
+    effects = core.step(MemberWent("ann#1"), (H2_FR,))
+    sent = [(each.peer, each.message) for each in effects if isinstance(each, SendTree)]
+    released = [each.letter for each in effects if isinstance(each, PostLetter)]
+    if name == "chess":
+        assert core.leads and not sent and not released
+    else:
+        assert sent == [(H2_FR, AttachNo(group, RESIGNED))] and core.record is None
+        assert [type(each) for each in released] == [SetReleased]

@@ -329,10 +329,10 @@ async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(
 VAULT = Group("acme!vault", ROOT)
 
 
-async def close(world: World, *, closed: bool = True) -> None:
+async def close(world: World, *, closed: bool = True, after_s: float = 10.0) -> None:
     order = CloseGroup(VAULT, ()) if closed else ReopenGroup(VAULT)
     assert world.sim.administer(ROOT, order).result == Done()
-    await asyncio.sleep(10.0)
+    await asyncio.sleep(after_s)
 
 
 async def looked(me: rostra.Me, group: str) -> tuple[Any, ...]:
@@ -435,7 +435,10 @@ async def test_members_stay_when_their_group_is_closed_and_others_hear_no_more_o
     ):
         await watch.ready()
         assert len(watch.members) == 1
-        await close(world)
+        lists = world.sim.processes[Domain(H1)].stack[LED_AGENT].lists
+        assert (VAULT in lists._waiting) == (how == "led"), "eve's agent waits for the leader's next list"
+        await close(world, after_s=1.0)
+        assert VAULT not in lists._waiting, "it need not be honest"
         async with bob.join("acme!vault", **kind):
             await asyncio.sleep(15.0)
             assert len(stays.members) == 2 and await listed(eve, "acme!vault") == []
@@ -471,7 +474,10 @@ async def test_a_restricted_set_whose_leader_has_no_member_any_more_finds_anothe
             await asyncio.sleep(10.0)
             assert leaders(world, VAULT) == [H1]
             await first.close()
-            await asyncio.sleep(100.0)
+            await asyncio.sleep(15.0)
+            assert leaders(world, VAULT) in ([FAR], [CENTRE])
+            assert await listed(bob, "acme!vault") == [f"{FAR}/bob", f"{CENTRE}/cid"]
+            await asyncio.sleep(85.0)
             async with eve.join("acme!vault", **how):
                 await asyncio.sleep(20.0)
                 assert len(leaders(world, VAULT)) == 1 and leaders(world, VAULT) != [H1]
