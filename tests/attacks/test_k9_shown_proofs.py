@@ -289,7 +289,7 @@ def test_agents_that_wait_for_the_next_list_are_not_told_it_when_the_set_is_clos
     agent.lead()
     [(_, told)] = letters(agent.receive(H2_FR, ListAsked(PAYROLL, 7)))
     assert not letters(agent.receive(H2_FR, ListAsked(PAYROLL, 8, told.life, told.version))), "it waits"
-    agent.led.lists.let_go(lambda group: group == PAYROLL, [])
+    agent.led.lists.let_go(lambda group, host: (group, host) != (PAYROLL, H2_FR))
     agent.local.gate.learn(ClosedList(EU, 3, ((PAYROLL.name, ()),)))
     agent.led.directory.gate.permits[Endpoint(f"{H1_FR}/cid#1"), PAYROLL] = b""
     changed = agent.step(Asked(agent.ann, 3, LeaveLed(PAYROLL)))

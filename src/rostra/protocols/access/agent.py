@@ -493,7 +493,9 @@ class AccessAgent(AskingService[Stay]):
         for stay in sorted(self.permitted):
             self._show(stay)
         led = self.stack[LED_AGENT].sets
-        self.stack[LED_AGENT].lists.let_go(lambda each: self.judge.allowed_in(each) is not None, self._out)
+        self.stack[LED_AGENT].lists.let_go(
+            lambda group, agent: agent == self.host or not self.judge.is_closed_to(group, agent)
+        )
         for group in [each for each in led if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(led[group].members):
                 self._call(LED_AGENT, Asked(me, self._own_token(), LeaveLed(group)))

@@ -92,11 +92,13 @@ class LedLists:
             told = self._list(group, whole=not is_known)
             out.append(PostLetter(sender, replace(told, number=asked.number)))
 
-    def let_go(self, is_closed: Callable[[Group], bool], out: list[Effect]) -> None:
-        """Of groups that are closed now: those that may know the list ask again."""
-        for group in [each for each in self._waiting if is_closed(each)]:
-            del self._waiting[group]
-            out.append(CancelTimer(_timer(HOLD, group)))
+    def let_go(self, may_know: Callable[[Group, Domain], bool]) -> None:
+        """A group is closed: agents that may not know its list do not wait for it any more. Of a group that
+        its authority closes they ask again, with a proof."""
+        for group, (waiting, room) in self._waiting.items():
+            for agent in [each for each in waiting if not may_know(group, each)]:
+                del waiting[agent]
+                room.give(parent(agent))
 
     def _has_place(self, group: Group, agent: Domain) -> bool:
         waiting, room = self._waiting.get(group, ({}, None))
