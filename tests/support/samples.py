@@ -281,6 +281,12 @@ MESSAGES: list[Any] = [
     led.CarriedLetter(
         H1, H2, led.encode_letter(led.ProvenAssert(CHESS, 7, 5, endpoint=Endpoint("eu.h1/ann#7"), proof=b"p"))
     ),
+    *[
+        led.CarriedLetter(
+            H1, H2, led.encode_letter(kind(CHESS, 7, endpoint=Endpoint("eu.h1/ann#7"), proof=b"p"))
+        )
+        for kind in (led.ProvenLeaderAsked, led.ProvenListAsked)
+    ],
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     led.SpreadLetter(
         H1,

@@ -38,6 +38,7 @@ from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet
 from rostra.protocols.atomic.events import OrderJoinAsked
 from rostra.protocols.atomic.messages import StationId
 from rostra.protocols.atomic.monitored import MonitoredStation
+from rostra.protocols.atomic.negotiated import TOO_MANY
 from rostra.protocols.atomic.station import LEFT
 from rostra.protocols.claims.agent import CLAIM_AGENT, ClaimKept, JoinClaimed
 from rostra.protocols.claims.config import APART_S
@@ -274,7 +275,9 @@ class MonitoredGroups:
             if known.stays[me].is_in:
                 self._end(now, group, me, why, out)
             else:
-                self._refuse(now, group, me, Unreachable(f"{group}: {why}", fix="ask again"), out)
+                full = TooLarge(f"{group}: {why}", fix='with membership="agreed" there may be more')
+                alone = Unreachable(f"{group}: {why}", fix="ask again")
+                self._refuse(now, group, me, full if why == TOO_MANY else alone, out)
         known = self.groups.get(group)
         for me, stay in {} if known is None else known.stays.items():
             member = gallery.members.get(me)

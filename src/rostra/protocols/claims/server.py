@@ -63,7 +63,7 @@ from rostra.protocols.claims.messages import (
 )
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.gate import CLOSED, LED_CLOSED, Gate
+from rostra.protocols.relaxed.gate import CLOSED, Gate
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import REGISTRY, Registry
@@ -190,8 +190,6 @@ class ClaimServer(Service):
         is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
         if not is_led and kind.membership is not MembershipKind.AGREED:
             return f"a restricted name cannot be {kind}"
-        if is_led and self._gate.is_by_authority(group):
-            return LED_CLOSED
         if not isinstance(message, ProvenClaim) or host_of(message.endpoint) != message.claimer:
             return "the claim of a restricted name needs the proof of a member of that host"
         return self._gate.why_not(now, group, message.endpoint, message.proof)
