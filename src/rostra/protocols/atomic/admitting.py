@@ -102,7 +102,7 @@ class MonitoredGroups:
         return self._agent.stack[AGENT]
 
     def _call(self, now: Instant, service: ServiceName[Any], event: Event, out: list[Effect]) -> None:
-        out += self._agent.hear(now, self._agent.stack.call(now, self._agent, service, event))
+        out += self._agent.hear_inside(now, self._agent.stack.call(now, self._agent, service, event))
 
     def _own_token(self, about: tuple[Group, Endpoint] | None) -> int:
         self._token -= 1

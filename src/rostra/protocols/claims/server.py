@@ -203,8 +203,9 @@ class ClaimServer(Service):
         holds = standing is not None and host in standing.holders
         if isinstance(message, ClaimBegun):
             if standing is None or not holds or standing.group_kind.stable != "disk" or no_room:
-                return [_ignored(message, "not a holder")]  # it comes again with the next claim
-            self.table.begin(name, self.domain)
+                return [_ignored(message, "not a holder")]  # the answer to the claim that follows says so
+            if message.order:
+                self.table.begin(name, self.domain, message.order)
             return [*map(Secure, self.table.records_of(name, self.domain))]
         if isinstance(message, ClaimReleased):
             if no_room and holds:
@@ -231,10 +232,15 @@ class ClaimServer(Service):
             if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
                 return _refused(message, TooLarge.code, why)
             standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
-        rests_on = map(Secure, self.table.records_of(name, host))
+        begun = self.table.begun(name, self.domain)
+        records = {each.key: each for each in self.table.records_of(name, host)}
+        if begun:
+            records |= {each.key: each for each in self.table.records_of(name, self.domain)}
+        rests_on = map(Secure, sorted(records.values(), key=lambda each: each.version))
         alone = list(standing.holders) == [host]
         made = self.table.is_made(name, host, message.id.incarnation, self.domain)
-        return [*rests_on, _answer(message, standing.group_kind, standing.birth, alone=alone, made=made)]
+        answer = _answer(message, standing.group_kind, standing.birth, alone=alone, made=made, begun=begun)
+        return [*rests_on, answer]
 
     # Of a wider one
 
@@ -359,8 +365,9 @@ def _answer(
     why: str = "",
     alone: bool = False,
     made: bool = False,
+    begun: str = "",
 ) -> ClaimAnswer:
-    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made)
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made, begun)
 
 
 def _ignored(message: object, why: str) -> Ignored:
