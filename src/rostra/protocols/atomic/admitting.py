@@ -288,11 +288,11 @@ class MonitoredGroups:
             out.append(CancelTimer(self._timer(group)))
             self._call(now, CLAIM_AGENT, ClaimKept(group, False), out)
 
-    def apart(self, now: Instant, out: list[Effect]) -> None:
-        """Our server has not been in sight for so long that our claims do not count any more."""
+    def apart(self, now: Instant, why: str, out: list[Effect]) -> None:
+        """Our claims may not count any more."""
         for group, station in sorted(self._agent.stations.items()):
             if isinstance(station, MonitoredStation) and group.scope != self._agent.host:
-                station.excluded = FAR
+                station.excluded = why
                 self.after(now, station, out)
 
     # The list

@@ -31,6 +31,7 @@ from rostra.core.effects import (
     Send,
     SetTimer,
     TimerFired,
+    TimerKey,
 )
 from rostra.core.logs import KeptLog, LogBatch, LogsSynced
 from rostra.core.stack import Service, ServiceName
@@ -43,7 +44,7 @@ from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
-from rostra.protocols.atomic.admitting import APART, DIED, WAIT, MonitoredGroups
+from rostra.protocols.atomic.admitting import APART, DIED, FAR, WAIT, MonitoredGroups
 from rostra.protocols.atomic.durable import (
     ORDERS_MAX,
     OTHER_ORDER,
@@ -87,6 +88,13 @@ from rostra.protocols.relaxed.requests import Close, Done
 CLAIM_AGAIN_S: Final = 3.0
 """How often the server of a scope is asked who begins an order that no host has."""
 
+CLOCK: Final[TimerKey] = ("atomic", "clock")
+CLOCK_S: Final = APART_S / 2
+"""How often an agent with groups that have a monitor of their own looks at its clock. If that is late by as
+much again, it stood still."""
+
+STOOD_STILL: Final = f"its host stood still, for {APART_S:g} s perhaps"
+
 FULL: Final = (
     f"its host keeps the orders of {ORDERS_MAX} groups on its disk, and no more: delete groups that are not"
     " needed (rostra group delete), or join at another host"
@@ -122,6 +130,7 @@ class OrderAgent(Service):
         self._bytes = (config or FifoConfig()).datagram_bytes
         self._lan = parent(host)
         self._is_apart = False  # from our server, since APART was set
+        self._clock_due: Instant | None = None  # CLOCK was set for then
 
     @property
     def any_group(self) -> Group | None:
@@ -135,6 +144,7 @@ class OrderAgent(Service):
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
+        self._check_clock(now, event, out)
         match event:
             case OrderSubmitted(group=group):
                 if (station := self.stations.get(group)) is None:
@@ -169,9 +179,11 @@ class OrderAgent(Service):
                 if peer == self._lan and self.monitored.groups:
                     self._is_apart = True
                     out.append(SetTimer(APART, APART_S))
+            case TimerFired(timer) if timer == CLOCK:
+                pass
             case TimerFired(timer) if timer == APART:
                 self._is_apart = False
-                self.monitored.apart(now, out)
+                self.monitored.apart(now, FAR, out)
             case TimerFired((_, name, scope, word)) if word == WAIT:
                 self.monitored.waited(now, Group(str(name), Domain(str(scope))), out)
             case TimerFired((_, name, scope, *rest)):
@@ -199,6 +211,19 @@ class OrderAgent(Service):
                 else:
                     self._heard(now, carried.group, carried.source, (message,), out)
         return self._sent(out)
+
+    def _check_clock(self, now: Instant, event: Event, out: list[Effect]) -> None:
+        """A host that stood still for so long that its claims may not count any more does nothing before it
+        has noticed: its server may have given it up, and another host may have begun the group."""
+        due = self._clock_due
+        if due is not None and now > due + CLOCK_S:
+            self.monitored.apart(now, STOOD_STILL, out)
+        if event == TimerFired(CLOCK):
+            due = None
+        if due is None and self.monitored.groups:
+            due = now + CLOCK_S
+            out.append(SetTimer(CLOCK, CLOCK_S))
+        self._clock_due = due
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         heard = self.hear_inside(now, effects)

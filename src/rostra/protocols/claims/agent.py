@@ -284,6 +284,8 @@ class ClaimAgent(Service):
                 self._stands(now, group, answer.group_kind, out)
         elif asked is None or answer.id not in asked.ids:
             out.append(Ignored("ClaimAnswer", "late reply"))
+            if answer.group_kind is not None and not self._has_part(group):
+                self._release(group, out)  # it stands for an earlier life of ours
         elif answer.code:
             self._failed(group, asked, answer, out)
         else:
@@ -297,6 +299,10 @@ class ClaimAgent(Service):
             self._decided(now, group, asked, answer.group_kind, out)
             if group in self.begun and group in self.held and not answer.begun:
                 self.asked.setdefault(group, AskedClaim(self.held[group]))  # sent with AGAIN
+
+    def _has_part(self, group: Group) -> bool:
+        known = group in self.asked or group in self.held or group in self.releasing
+        return known or self._is_used(group)
 
     def _is_recorded(self, group: Group, order: str) -> None:
         self.recorded.pop(group, None)
