@@ -30,6 +30,7 @@ from rostra.core.effects import (
     Received,
     Send,
     SetTimer,
+    Tell,
     TimerFired,
     TimerKey,
 )
@@ -107,6 +108,7 @@ AnyStation = Station | NegotiatedStation
 
 class OrderAgent(Service):
     name = ORDER_AGENT
+    hears = (Answer, Tell, AgreedChanged)
     takes = (
         *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged, LogsSynced),
         *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
