@@ -79,7 +79,7 @@ from rostra.protocols.atomic.requests import GIVEN_UP, ForgetOrdered
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.channel.messages import SPREAD_MAX
-from rostra.protocols.claims.agent import CLAIM_AGENT
+from rostra.protocols.claims.agent import CLAIM_AGENT, OrderRecorded
 from rostra.protocols.claims.config import APART_S
 from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
@@ -108,7 +108,7 @@ AnyStation = Station | NegotiatedStation
 
 class OrderAgent(Service):
     name = ORDER_AGENT
-    hears = (Answer, Tell, AgreedChanged)
+    hears = (Answer, Tell, AgreedChanged, OrderRecorded)
     takes = (
         *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged, LogsSynced),
         *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
@@ -220,6 +220,7 @@ class OrderAgent(Service):
         due = self._clock_due
         if due is not None and now > due + CLOCK_S:
             self.monitored.apart(now, STOOD_STILL, out)
+            due = None
         if event == TimerFired(CLOCK):
             due = None
         if due is None and self.monitored.groups:
@@ -235,8 +236,11 @@ class OrderAgent(Service):
         """Agreed membership says that something is new in these groups; or it is for those without. Within a
         step of ours: what comes of it is sent at its end."""
         effects = self.monitored.hear(now, effects)
-        if self._unrecorded:
-            effects = self._look_for_records(now, effects)
+        recorded = [each.group for each in effects if type(each) is OrderRecorded]
+        if recorded:
+            effects = list(effects)
+            for station in [self.stations[each] for each in recorded if each in self.stations]:
+                self._after(now, station, effects)
         if not any(type(effect) is AgreedChanged for effect in effects):
             return effects
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
@@ -317,24 +321,17 @@ class OrderAgent(Service):
             station.load(head, entries)
         return station
 
-    def _look_for_records(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """Has the server of a scope recorded an order? Nothing of it is stable before."""
-        recorded = self.stack[CLAIM_AGENT].recorded
-        found = [group for group in sorted(self._unrecorded) if group in recorded]
-        out = list(effects) if found else effects
-        for group in found:
-            station = self.stations[group]
-            assert isinstance(station, Station) and station.disk is not None and isinstance(out, list)
-            if station.disk.origin is None:
-                continue  # of others: ours is to be the same
-            self._unrecorded.discard(group)
-            self.stack[CLAIM_AGENT].begun[group] = recorded[group]
-            if order_name(station.disk.origin) == recorded[group]:
-                station.recorded(now, out)
-            else:
-                station.excluded = OTHER_ORDER
-            self._after(now, station, out)
-        return out
+    def _check_record(self, now: Instant, station: Station, origin: ViewKey, out: list[Effect]) -> None:
+        """Has the server of its scope recorded this order? Nothing of it is stable before."""
+        claims, group = self.stack[CLAIM_AGENT], station.group
+        if (order := claims.recorded.get(group)) is None:
+            return
+        self._unrecorded.discard(group)
+        claims.begun[group] = order
+        if order_name(origin) == order:
+            station.recorded(now, out)
+        else:
+            station.excluded = OTHER_ORDER
 
     def _may_begin(self, now: Instant, station: Station, disk: OrderDisk, out: list[Effect]) -> None:
         """If no host has an order: the scope's server has chosen who begins one, and chooses again if that
@@ -440,8 +437,11 @@ class OrderAgent(Service):
             self.monitored.after(now, station, out)
             return
         gallery = station.gallery
-        if isinstance(station, Station) and station.disk is not None and not station.chain:
-            self._may_begin(now, station, station.disk, out)
+        if isinstance(station, Station) and station.disk is not None:
+            if not station.chain:
+                self._may_begin(now, station, station.disk, out)
+            if station.group in self._unrecorded and station.disk.origin is not None:
+                self._check_record(now, station, station.disk.origin, out)
         if why := station.excluded:
             while gallery.members:
                 self._lose(now, station, min(gallery.members), why, out)

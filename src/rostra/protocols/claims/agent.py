@@ -33,6 +33,7 @@ from rostra.core.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
+    Observation,
     Received,
     Secure,
     Send,
@@ -87,6 +88,13 @@ class ClaimKept(Event, frozen=True):
 
     group: Group
     kept: bool
+
+
+class OrderRecorded(Observation, frozen=True):
+    """With ``stable="disk"``: the server of the scope has recorded that this order is the group's."""
+
+    group: Group
+    order: str
 
 
 class JoinClaimed(Event, frozen=True):
@@ -296,6 +304,8 @@ class ClaimAgent(Service):
             self.made.discard(group)
             if answer.made:
                 self.made.add(group)
+            if answer.begun and answer.begun != self.recorded.get(group):
+                out.append(OrderRecorded(group, answer.begun))
             self._is_recorded(group, answer.begun)
             self._decided(now, group, asked, answer.group_kind, out)
             if group in self.begun and group in self.held and not answer.begun:
