@@ -238,9 +238,10 @@ class OrderAgent(Service):
         effects = self.monitored.hear(now, effects)
         recorded = [each.group for each in effects if type(each) is OrderRecorded]
         if recorded:
-            effects = list(effects)
+            out = list(effects)
             for station in [self.stations[each] for each in recorded if each in self.stations]:
-                self._after(now, station, effects)
+                self._after(now, station, out)
+            effects = out
         if not any(type(effect) is AgreedChanged for effect in effects):
             return effects
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
