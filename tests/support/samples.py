@@ -199,7 +199,7 @@ MESSAGES: list[Any] = [
     voter.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
     voter.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
-    claims.ClaimBegun(ID, Domain("eu.fr.paris.h1"), CHESS),
+    claims.ClaimBegun(ID, Domain("eu.fr.paris.h1"), CHESS, "812.7."),
     claims.ProvenClaim(
         ID,
         Domain("eu.fr.paris.h1"),

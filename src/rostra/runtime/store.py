@@ -21,14 +21,14 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Protocol
 
 import msgspec
 
 from rostra.core.disk import FREE_BYTES
-from rostra.core.logs import LogBatch
+from rostra.core.logs import LogBatch, LogsSynced
 from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord, RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
@@ -76,13 +76,16 @@ class DiskStore(Protocol):
     def registry(self) -> Registry: ...
 
     def persist(self, record: Persisted) -> None:
-        """A list of another scope, or all records of ours: on disk when this returns. One record of ours, and
-        what a log has more: on disk when `sync` returns, together with others. A record that is there already
-        is not written again."""
+        """A list of another scope, or all records of ours: on disk when this returns. One record of ours: on
+        disk when `sync` returns, together with others; what a log has more: when `sync_logs` does. A record
+        that is there already is not written again."""
 
     def sync(self) -> None:
-        """All that was persisted is on disk when this returns. A driver asks for it before it performs
-        anything that may rest on that; `StoreFailed`, and nothing may be performed any more."""
+        """All records that were persisted are on disk when this returns. A driver asks for it before it
+        performs anything that may rest on that; `StoreFailed`, and nothing may be performed any more."""
+
+    def sync_logs(self) -> LogsSynced:
+        """The same of logs, for the node, which holds back what rests on them."""
 
     def ballot(self) -> Ballot:
         """For whom a replica voted last, and in which term."""
@@ -134,6 +137,9 @@ class MemoryStore:
 
     def sync(self) -> None:
         pass
+
+    def sync_logs(self) -> LogsSynced:
+        raise AssertionError("an agent without a state directory has no logs")
 
     def ballot(self) -> Ballot:
         return Ballot()
@@ -253,8 +259,13 @@ class Disk:
     def make_room(self) -> None:
         """Write as much as may come, and take it back: its pages stay in the file, free for the next writes.
         And again, until SQLite's log is as long as it can become: its blocks stay ours, too."""
-        with self._told():
+        try:
             self._logs.make_room()
+        except OSError as error:
+            raise StoreFailed(
+                f"cannot write the logs of {self._file.stem}: {error}",
+                fix="free some space on that disk, and ask again",
+            ) from error
         needed = max(self._free_bytes, FREE_BYTES + sum(self._sizes.values())) + ROOM_BYTES
         log_bytes = LOG_PAGES * self._page_bytes + needed + ROOM_BYTES
         (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
@@ -300,8 +311,7 @@ class Disk:
     def persist(self, record: Persisted) -> None:
         match record:
             case LogBatch():
-                with self._told():
-                    self._logs.append(record)
+                self._logs.append(record)
             case RegistryRecord(scope, version, names):
                 row = (scope, version, msgspec.json.encode(names).decode())
                 self._write(
@@ -373,6 +383,7 @@ class Disk:
     def close(self) -> None:
         if self._broken is None:
             self.sync()
+        self._logs.sync()
         self._logs.close()
         self._db.close()
 
@@ -435,23 +446,9 @@ class Disk:
             except StoreFailed as error:
                 self._broken = error
                 raise
-        try:
-            with self._told():
-                self._logs.sync()
-        except StoreFailed as error:
-            self._broken = error
-            raise
 
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """What a file of ours says, as what it means."""
-        try:
-            yield
-        except OSError as error:
-            raise StoreFailed(
-                f"cannot write the logs of {self._file.stem}: {error}",
-                fix="free some space on that disk, and ask again",
-            ) from error
+    def sync_logs(self) -> LogsSynced:
+        return self._logs.sync()
 
     def _gather(self, change: "StoreChange") -> None:
         """With what else this turn writes: one commit, and so one wait for the disk, is for all of it."""

@@ -103,7 +103,7 @@ class MonitoredGroups:
         return self._agent.stack[AGENT]
 
     def _call(self, now: Instant, service: ServiceName[Any], event: Event, out: list[Effect]) -> None:
-        out += self._agent.hear(now, self._agent.stack.call(now, self._agent, service, event))
+        out += self._agent.hear_inside(now, self._agent.stack.call(now, self._agent, service, event))
 
     def _own_token(self, about: tuple[Group, Endpoint] | None) -> int:
         self._token -= 1
@@ -291,11 +291,11 @@ class MonitoredGroups:
             out.append(CancelTimer(self._timer(group)))
             self._call(now, CLAIM_AGENT, ClaimKept(group, False), out)
 
-    def apart(self, now: Instant, out: list[Effect]) -> None:
-        """Our server has not been in sight for so long that our claims do not count any more."""
+    def apart(self, now: Instant, why: str, out: list[Effect]) -> None:
+        """Our claims may not count any more."""
         for group, station in sorted(self._agent.stations.items()):
             if isinstance(station, MonitoredStation) and group.scope != self._agent.host:
-                station.excluded = FAR
+                station.excluded = why
                 self.after(now, station, out)
 
     # The list
