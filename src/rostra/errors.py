@@ -199,6 +199,10 @@ class LeadershipLost(Unreachable):
     code = "LEADERSHIP_LOST"
 
 
+REFUSALS: Final = (BadInput, Refused, NotAvailable, Unreachable)
+"""What a service answers a program's request with: all that a request may raise. It ends nothing."""
+
+
 class PeerError(RostraError):
     code = "PEER_ERROR"
 

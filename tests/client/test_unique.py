@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import rostra
-from rostra.errors import BadInput, NameInUse, TooLarge, Unreachable
+from rostra.errors import BadInput, NameInUse, NotAvailable, TooLarge, Unreachable
 from rostra.protocols.access import unique
 from rostra.testing import World, Worlds
 
@@ -67,6 +67,17 @@ async def test_of_two_founders_that_meet_after_a_cut_the_one_without_the_lock_le
                 async for _ in lost:
                     pass
             assert [each.endpoint for each in founded.members] == [bob.endpoint]
+
+
+@pytest.mark.parametrize("name", ["acme!payroll", "eu.paris.h1/ann~1"])
+async def test_a_name_whose_members_are_chosen_has_no_founder_and_its_agent_lives(
+    world: World, name: str
+) -> None:
+    async with rostra.connect(H1) as ann:
+        with pytest.raises((NotAvailable, BadInput)):
+            await ann.join(name, "eu", unique=True)
+        async with ann.join("chess", "eu", unique=True):
+            pass
 
 
 async def test_only_plain_groups_are_founded(world: World) -> None:

@@ -49,15 +49,14 @@ from rostra.core.effects import (
 from rostra.core.records import Records
 from rostra.core.stack import ServiceName
 from rostra.errors import (
+    REFUSALS,
     AuthUnavailable,
     BadInput,
     NotAllowed,
     NotAuthorised,
-    NotAvailable,
     Refused,
     RostraError,
     TooLarge,
-    Unreachable,
 )
 from rostra.groups.attributes import proven
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, inside, parent
@@ -183,7 +182,7 @@ class AccessAgent(AskingService[Stay]):
             case Asked(me, token, JoinRestricted() as join):
                 try:
                     self._apply(me, token, join)
-                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                except REFUSALS as refusal:
                     out.append(Answer(token, denied(refusal)))
             case Asked(_, token, Revoke(data)):
                 out += asked_to_revoke(self.judge, token, data, self._believed)

@@ -19,7 +19,7 @@ import msgspec
 from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Received, Secure
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
+from rostra.errors import REFUSALS, UNDECODABLE, BadInput, NameTaken, NotAllowed, StoreFailed, TooLarge
 from rostra.names import Domain, Group, make_group
 from rostra.names.checks import SYSTEM
 from rostra.protocols.access.config import ASSIGNED_MAX, HOLDER_BYTES_MAX
@@ -64,7 +64,7 @@ class NamesServer(Service):
             case Asked(_, token, AssignName() | ReleaseName() as request):
                 try:
                     return [*self._change(request), Answer(token, Done())]
-                except (BadInput, Refused) as refusal:
+                except REFUSALS as refusal:
                     return [Answer(token, denied(refusal))]
         return []
 

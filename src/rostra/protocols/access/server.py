@@ -33,7 +33,7 @@ from rostra.core.effects import (
 )
 from rostra.core.records import RECORD_BYTES_MAX
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
+from rostra.errors import REFUSALS, UNDECODABLE, BadInput, NameTaken, NotAllowed, StoreFailed, TooLarge
 from rostra.names import Domain, Group, check_not_transient, host_of, inside, make_group
 from rostra.protocols.access.closed import keep_copy, load_copies
 from rostra.protocols.access.config import (
@@ -99,7 +99,7 @@ class AccessServer(Service):
             case Asked(_, token, CloseGroup() | ReopenGroup() as request):
                 try:
                     return [*self._close(request), Answer(token, Done()), *self._tell_closed(self.domain)]
-                except (BadInput, Refused) as refusal:
+                except REFUSALS as refusal:
                     return [Answer(token, denied(refusal))]
             case Received(sender, ClosedTold(closed)):
                 return self._closed_told(sender, closed)

@@ -24,11 +24,11 @@ from rostra.core.asking import AskingService
 from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Send, Tell
 from rostra.core.stack import ServiceName
 from rostra.errors import (
+    REFUSALS,
     AlreadyMember,
     BadInput,
     NameInUse,
     NotAllowed,
-    Refused,
     RostraError,
     TooLarge,
     Unreachable,
@@ -88,7 +88,7 @@ class UniqueAgent(AskingService[UniqueQuestion]):
             case Asked(me, token, JoinUnique() as join):
                 try:
                     self._found(me, token, join)
-                except (BadInput, Refused, Unreachable) as refusal:
+                except REFUSALS as refusal:
                     self._out.append(Answer(token, denied(refusal)))
         return self._end()
 

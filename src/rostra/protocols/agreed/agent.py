@@ -49,10 +49,10 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BY_CODE,
+    REFUSALS,
     AlreadyMember,
     BadInput,
     NotAllowed,
-    NotAvailable,
     NotMember,
     Refused,
     RostraError,
@@ -174,7 +174,7 @@ class AgreedAgent(Service):
             case AgreedJoinAsked():
                 try:
                     self._join(now, event, out)
-                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                except REFUSALS as refusal:
                     out.append(Answer(event.token, denied(refusal)))
             case AgreedLeaveAsked(me, token, group):
                 member = self._find(group, me)

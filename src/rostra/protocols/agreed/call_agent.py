@@ -31,10 +31,10 @@ from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
     BY_CODE,
+    REFUSALS,
     BadInput,
     InDoubt,
     NotAllowed,
-    NotAvailable,
     Refused,
     RostraError,
     TooLarge,
@@ -89,7 +89,7 @@ class CallAgent(Service):
             case Asked(me, token, GroupCall() as request):
                 try:
                     self._asked(me, token, request, out)
-                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                except REFUSALS as refusal:
                     out.append(Answer(token, denied(refusal)))
             case Received(sender, GroupAnswer() as answer):
                 call = self.calls.get(answer.question.number)

@@ -18,10 +18,10 @@ from msgspec import Struct, field
 from rostra.core.effects import Answer, Asked, CancelTimer, Effect, Event, Instant, SetTimer, Tell, TimerKey
 from rostra.core.stack import ServiceName
 from rostra.errors import (
+    REFUSALS,
     AlreadyMember,
     BadInput,
     NotAllowed,
-    NotAvailable,
     NotMember,
     Refused,
     RostraError,
@@ -115,7 +115,7 @@ class MonitoredGroups:
     def join(self, now: Instant, event: OrderJoinAsked, out: list[Effect]) -> None:
         try:
             self._check(event)
-        except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+        except REFUSALS as refusal:
             out.append(Answer(event.token, denied(refusal)))
             return
         group, me, kind = event.group, event.endpoint, event.group_kind

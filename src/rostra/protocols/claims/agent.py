@@ -45,11 +45,11 @@ from rostra.core.effects import (
 from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
+    REFUSALS,
     BadInput,
     NoSuchGroup,
     NotAllowed,
     NotAvailable,
-    Refused,
     RostraError,
     StoreFailed,
     TooLarge,
@@ -151,7 +151,7 @@ class ClaimAgent(Service):
             case JoinClaimed():
                 try:
                     self._join(now, event, out)
-                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                except REFUSALS as refusal:
                     out.append(Answer(event.token, denied(refusal)))
             case ClaimKept(group, kept):
                 (self.kept.add if kept else self.kept.discard)(group)

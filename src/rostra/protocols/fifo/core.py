@@ -31,7 +31,7 @@ from rostra.core.effects import (
     TimerFired,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused
+from rostra.errors import REFUSALS, AlreadyMember, BadInput, NotMember
 from rostra.groups.attributes import Role
 from rostra.groups.kinds import FIFO, LED_FIFO, MembershipKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
@@ -250,7 +250,7 @@ class HostCore(Service):
                     f"{me} has just left {group}, and its last messages are being repaired",
                     fix="wait for the end of its leave, or open another endpoint",
                 )
-        except (BadInput, Refused, NotAvailable) as refusal:
+        except REFUSALS as refusal:
             out.append(Answer(event.token, ns.denied(refusal)))
             return
         next_seq = self._numbers.get(me, {}).get(group, 1)

@@ -44,7 +44,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BadInput, NotAvailable, Refused, TooLarge, Unreachable
+from rostra.errors import REFUSALS, BadInput, Refused, TooLarge
 from rostra.groups.attributes import DoubtAttributes
 from rostra.groups.kinds import LED, DeliveryKind
 from rostra.groups.members import Members
@@ -210,7 +210,7 @@ class LedAgent(Service):
             case Asked(me, token, request) if isinstance(request, JoinLed | AnySetRequest):
                 try:
                     self._asked_of_set(me, token, request)
-                except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+                except REFUSALS as refusal:
                     out.append(Answer(token, denied(refusal)))
             case Asked(me, token, LeaveLed(group)):
                 self.transient.leave(me, group)

@@ -56,16 +56,15 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
+    REFUSALS,
     AlreadyMember,
     BadInput,
     GroupIsPermanent,
     NameInUse,
     NoSuchPermanentGroup,
     NotAllowed,
-    NotAvailable,
     NotInScope,
     NotMember,
-    Refused,
     TooLarge,
     Unreachable,
 )
@@ -283,7 +282,7 @@ class LocalServer(Service):
                     self._close(me, token, out)
                 case _:
                     raise BadInput(f"{type(request).__name__} is no question for an agent")
-        except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+        except REFUSALS as refusal:
             out.append(Answer(token, denied(refusal)))
 
     def _open(self, name: str, user: str, token: int, out: list[Effect]) -> None:

@@ -42,7 +42,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import ServiceName
-from rostra.errors import AlreadyMember, BadInput, NotAvailable, NotMember, Refused, TooLarge, Unreachable
+from rostra.errors import REFUSALS, AlreadyMember, BadInput, NotMember, TooLarge
 from rostra.groups.members import Cause, Member, by_endpoint
 from rostra.names import OPEN, Domain, Endpoint, Group, check_public, inside, parent
 from rostra.protocols.relaxed.local import AGENT, LocalServer
@@ -177,7 +177,7 @@ class OpenAgent(AskingService[Endpoint]):
     def _try(self, token: int, work: Any) -> None:
         try:
             work()
-        except (BadInput, Refused, NotAvailable, Unreachable) as refusal:
+        except REFUSALS as refusal:
             self._out.append(Answer(token, denied(refusal)))
 
     # Joining and leaving
