@@ -11,7 +11,7 @@ from support.seeds import seeds
 from rostra.protocols.agreed import groups, told_views
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
-from rostra.sim.storm import MOVES, VIEWS, StormFailed, storm
+from rostra.sim.storm import LANES, MOVES, VIEWS, StormFailed, storm
 
 FOUND_SOMETHING = (62, 64, 93)  # of those beyond the first fifty, of which eleven did
 
@@ -24,6 +24,11 @@ def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
 @pytest.mark.parametrize("seed", [*seeds(20), 29, 255, 257, 720012])
 def test_groups_move_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, MOVES)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_groups_change_at_once_through_crashes_and_cuts(seed: int) -> None:
+    storm(seed, LANES)
 
 
 def test_a_core_set_that_does_not_ask_hosts_about_a_group_that_came_is_found(

@@ -425,10 +425,6 @@ def follows(proposal: Proposal, server: ServerId) -> Pid:
     return proposal.base if part is None else part.base
 
 
-def group_of(change: AnyChange) -> Group | None:
-    return change.group if isinstance(change, GroupChange | GroupPlaced) else None
-
-
 def lane_of(proposal: Proposal) -> Group | None:
     """The group whose lane it is in; none of the whole set's."""
     change = proposal.change

@@ -65,7 +65,6 @@ from rostra.protocols.agreed.changes import (
     SetView,
     bases,
     follows,
-    group_of,
     is_kept,
     joined_by_pid,
     lane_of,
@@ -105,7 +104,6 @@ from rostra.protocols.agreed.state import (
     Idle,
     Locked,
     Offering,
-    QueuedChange,
     Remembered,
     concerns_us,
 )
@@ -500,7 +498,7 @@ class SetCore(Proposing):
             accused_since=state.accused_since if isolated else None,
             queue=tuple(
                 [
-                    QueuedChange(each.change, each.deferrals + (lane in (None, group_of(each.change))))
+                    each.put_off_by(lane)
                     for each in state.queue
                     if not same_event(each.change, proposal.change) and still_matters(each.change, view)
                 ]
@@ -510,6 +508,7 @@ class SetCore(Proposing):
             table=table,
             carried=() if lane is None else state.carried,
             lanes=() if lane is None else state.lanes,
+            passed=self._passed_by(record),
             merged=view.number if is_merge(proposal) else state.merged,
         )
         self._note_reforming(proposal.change)

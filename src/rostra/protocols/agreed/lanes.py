@@ -25,7 +25,7 @@ the set.
 Which changes are in a lane is for their coordinator to say (`Proposal.lane`): joins, leaves, failures and
 attributes of groups without a rule for partitions, subgroups or a place in another set. What concerns several
 groups is of the whole set, and so is, once in a while, any change: when there are as many lanes as there may
-be, or groups to be forgotten, or when it was put off too often (V-068).
+be, or groups to be forgotten, or when others' went first too often (V-068).
 """
 
 from typing import Final
@@ -37,6 +37,7 @@ from rostra.groups.kinds import GroupKind
 from rostra.names import Group
 from rostra.protocols.agreed.changes import (
     AnyChange,
+    CommitRecord,
     GroupChange,
     GroupVerb,
     Pid,
@@ -76,8 +77,8 @@ from rostra.protocols.agreed.state import (
 ERA: Final = 1 << 32
 """Slots from one change of the whole set to the next, where there are lanes: one lane has fewer commits."""
 
-DEFERRALS_MAX: Final = 16
-"""A change that was put off as often is proposed as one of the whole set."""
+PASSED_MAX: Final = 8
+"""A server that was passed as often by others' changes of the whole set proposes its own as such, too."""
 
 IN_LANES: Final = frozenset(
     [GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.ATTRIBUTES, GroupVerb.BACK]
@@ -144,10 +145,16 @@ class Lanes(SetContext):
         return [self.state.at, *[group for group, _ in self.state.lanes]]
 
     def _lanes_to_settle(self) -> list[Group]:
-        """Also of changes that were refused, and may be acknowledged now."""
-        asked = [lane_of(each.proposal) for each in self.state.remembered if each.is_open]
-        known = [group for group, _ in self.state.lanes]
-        return sorted({group for group in (*known, *asked) if group is not None})
+        """In which something can be done, perhaps."""
+        state, awaited = self.state, self._awaited()
+        found = {lane_of(each.proposal) for each in state.remembered if each.is_open}
+        for group, lane in state.lanes:
+            match lane.phase:
+                case Coordinating(acked=acked) if not awaited - acked or state.whole.coordinator == state.me:
+                    found.add(group)
+                case Electing() as phase if not awaited - phase.heard:
+                    found.add(group)
+        return sorted([group for group in found if group is not None])
 
     def _lane_of(self, message: SetMessage) -> Group | None:
         match message:
@@ -216,15 +223,26 @@ class Lanes(SetContext):
         state, change = self.state, queued.change
         if not self.config.lanes or state.view.level < LANES_LEVEL or len(state.view.members) == 1:
             return None
-        if queued.deferrals >= DEFERRALS_MAX:
+        if state.passed >= PASSED_MAX:
             return None
         if not isinstance(change, GroupChange) or not fits_a_lane(change, state.table):
             return None
         lane = dict(state.lanes).get(change.group)
-        share = max(1, self.config.lanes // len(state.view.members))
-        is_full = lane is None and len(state.lanes) >= share
+        is_full = lane is None and len(state.lanes) >= self._share
         is_long = lane is not None and lane.slot + 1 >= next_era(state.slot)
         return None if is_full or is_long or state.table.must_forget else change.group
+
+    def _passed_by(self, record: CommitRecord) -> int:
+        """Where changes wait here: how often in a row others' have gone first (V-068)."""
+        state = self.state
+        if not self.config.lanes or not state.queue or record.proposal.pid.creator == state.me:
+            return 0
+        return state.passed + (not record.proposal.lane)
+
+    @property
+    def _share(self) -> int:
+        """How many lanes a server opens, if others do so at the same time."""
+        return max(1, self.config.lanes // len(self.state.view.members))
 
     def _is_for_a_lane(self, proposal: Proposal) -> bool:
         state = self.state
@@ -232,18 +250,20 @@ class Lanes(SetContext):
         return fits_a_lane(proposal.change, state.table) and not (is_new and len(state.lanes) > LANES_MAX)
 
     def _by_priority(self) -> list[QueuedChange]:
-        """Without those whose lane is in progress."""
+        """Without those whose lane is in progress; none, if all wait until there are fewer lanes."""
         state = self.state
         pid = Pid(state.me, state.count)
-        busy = {group for group, lane in state.lanes if not isinstance(lane.phase, Idle)}
-        return sorted(
-            [
-                each
-                for each in state.queue
-                if not (isinstance(each.change, GroupChange) and each.change.group in busy)
-            ],
-            key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals),
-        )
+        idle = {group: isinstance(lane.phase, Idle) for group, lane in state.lanes}
+        is_full = len(idle) >= self._share and not self._is_done_in_lanes()
+        found = []
+        for each in state.queue:
+            group = each.change.group if isinstance(each.change, GroupChange) else None
+            if is_full and group not in idle:
+                return []
+            if idle.get(group, True):
+                found.append(each)
+        found.sort(key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals))
+        return found
 
     # Waiting
 

@@ -21,6 +21,7 @@ from rostra.names import Domain, Group
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
+    GroupChange,
     LevelRaised,
     PartsMerged,
     Pid,
@@ -152,6 +153,11 @@ class QueuedChange(Struct, frozen=True):
     change: AnyChange
     deferrals: int = 0
 
+    def put_off_by(self, lane: Group | None) -> "QueuedChange":
+        """After a commit in this lane."""
+        is_next = lane is None or (isinstance(self.change, GroupChange) and self.change.group == lane)
+        return QueuedChange(self.change, self.deferrals + is_next)
+
 
 class Lane(Struct, frozen=True):
     """What changes of one group, or of the whole set, follow, and the one that is in progress."""
@@ -199,6 +205,7 @@ class SetState(Struct, frozen=True):
         None  # within a step: the lane that `slot`, `base`, `last`, `phase`, `withdrawn` are of
     )
     lanes: tuple[tuple[Group | None, Lane], ...] = ()  # all others that are not as the whole set's
+    passed: int = 0  # by others' changes of the whole set, since one of our own was committed
 
     @property
     def lane(self) -> Lane:
