@@ -368,7 +368,7 @@ def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBo
             "reform",
             "stale-offer",
             "changes=1 crashes=0 haste=1 lanes=1",
-            "c and a are in one part and have different groups",
+            "one last commit, and different groups",
         ),
         ("move", "drop-early", "crashes=0", "b has other members than those that are there"),
         ("move", "no-hand", "crashes=0", "2 sets have the group of ['a', 'p', 'b']"),
