@@ -246,7 +246,7 @@ class Lanes(SetContext):
 
     def _is_for_a_lane(self, proposal: Proposal) -> bool:
         state = self.state
-        is_new = all(group != state.at for group, _ in state.lanes)
+        is_new = _is_fresh(state.lane, state.whole)
         return fits_a_lane(proposal.change, state.table) and not (is_new and len(state.lanes) > LANES_MAX)
 
     def _by_priority(self) -> list[QueuedChange]:
