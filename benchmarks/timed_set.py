@@ -36,12 +36,16 @@ from rostra.protocols.agreed.changes import (
     SetMember,
     SetView,
 )
-from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.config import SET_LEVEL, AgreedConfig
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ChangeAsked, SetCommitted
 from rostra.protocols.agreed.state import founded
 
 GROUP = Group("table", ROOT)
+
+TIMED = AgreedConfig(
+    ack_after_s=1.0, commit_after_s=2.0, status_after_s=1.0, stagger_s=0.5, gather_s=0.0, reform_s=0.0
+)
 
 Delay = Callable[[str, str], float]
 
@@ -65,11 +69,11 @@ def crowd(members: int, group: Group = GROUP) -> GroupChange:
 
 class TimedSet:
     def __init__(self, names: Sequence[str], delay: Delay, config: AgreedConfig | None = None) -> None:
-        members = tuple(SetMember(_server(name), 0, place) for place, name in enumerate(names))
-        view = SetView(1, Pid(ServerId(ROOT, 1), 0), members)
-        self.config = config or AgreedConfig(
-            ack_after_s=1.0, commit_after_s=2.0, status_after_s=1.0, stagger_s=0.5, gather_s=0.0, reform_s=0.0
+        members = tuple(
+            SetMember(_server(name), 0, place, level=SET_LEVEL) for place, name in enumerate(names)
         )
+        view = SetView(1, Pid(ServerId(ROOT, 1), 0), members)
+        self.config = config or TIMED
         self.cores = {name: SetCore(ROOT, founded(_server(name), view), self.config) for name in names}
         self.delay = delay
         self.now = 0.0

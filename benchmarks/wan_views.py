@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.timed_set import TimedSet, crowd, join, leave
+from benchmarks.timed_set import TIMED, TimedSet, crowd, join, leave
 from rostra.core.observer import Reporter
 from rostra.impair.quality import Constant, LineQuality
 from rostra.names import ROOT, Domain, Group
@@ -211,9 +212,9 @@ def costs(count: int, members: int) -> list[Cost]:
 # Changes per second
 
 
-def per_second(coordinators: Sequence[str], changes: int = 60) -> float:
+def per_second(coordinators: Sequence[str], changes: int = 60, *, lanes: int = 0) -> float:
     """Joins of as many groups, asked for all at once, on the wide area: commits per second at the last."""
-    servers = TimedSet(SITES, one_way_s)
+    servers = TimedSet(SITES, one_way_s, replace(TIMED, lanes=lanes))
     servers.now = 30.0
     asked = [join(number, Group(f"g{number}", ROOT)) for number in range(changes)]
     for place, change in enumerate(asked):
@@ -293,6 +294,7 @@ def report(console: Console, live: tuple[dict[str, tuple[float, float]], float] 
     rates.add_row("three sites, all asked at mit", f"{per_second(('mit',)):.2f}")
     rates.add_row("three sites, all asked at huji", f"{per_second(('huji',)):.2f}")
     rates.add_row("three sites, asked at all of them", f"{per_second(SITES):.2f}")
+    rates.add_row("the same, with 64 lanes", f"{per_second(SITES, lanes=64):.2f}")
     rates.add_row("one process, no network (processor time)", f"{per_second_of_a_core():,.0f}")
     console.print(rates)
 

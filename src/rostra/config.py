@@ -77,7 +77,7 @@ from rostra.names import (
     strictly_inside,
 )
 from rostra.protocols.access.config import KEY_BYTES, AccessConfig, check_authorities
-from rostra.protocols.agreed.config import LEVEL_MAX, AgreedConfig, Place, Repeater, SetAddress
+from rostra.protocols.agreed.config import LANES_MAX, LEVEL_MAX, AgreedConfig, Place, Repeater, SetAddress
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.election.config import ElectionConfig
 from rostra.protocols.flow.config import FifoConfig
@@ -176,6 +176,13 @@ def parse_level(text: str) -> int:
 def parse_datagram_bytes(text: str) -> int:
     if not text.isdigit() or not 500 <= int(text) <= LAN_DATAGRAM_BYTES_MAX:
         raise BadInput(f"is {text}", fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}")
+    return int(text)
+
+
+def parse_lanes(text: str) -> int:
+    most = LANES_MAX // 2
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        raise BadInput(f"is {text}", fix=f"use 0 to {most}")
     return int(text)
 
 
@@ -310,6 +317,12 @@ class SetSettings(Struct, frozen=True, forbid_unknown_fields=True):
     unicast: tuple[str, ...] = ()
 
 
+class AgreedSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of agreed groups (`protocols/agreed/config.py`): `lanes`, how many of a set may change at once."""
+
+    lanes: Annotated[int, parse_lanes] = 0
+
+
 class WorldConfig(Struct, frozen=True):
     name: str
     servers: dict[Domain, TcpAddress]
@@ -325,6 +338,7 @@ class WorldConfig(Struct, frozen=True):
     led: dict[str, Any] = {}  # what differs from `LedConfig`
     scopes: dict[str, Any] = {}  # and from `ScopesConfig`
     sets: tuple[SetAddress, ...] = ()
+    lanes: int = 0  # `AgreedConfig.lanes`
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -404,7 +418,7 @@ class WorldConfig(Struct, frozen=True):
     @property
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
-        return replace(config.fitted(self.links), level=self.agents.level, sets=self.sets)
+        return replace(config.fitted(self.links), level=self.agents.level, sets=self.sets, lanes=self.lanes)
 
     @property
     def led_settings(self) -> LedConfig:
@@ -532,7 +546,7 @@ def _tables(text: str) -> dict[str, Any]:
 def _world(file: dict[str, Any]) -> WorldConfig:
     known = (
         *("world", "servers", "agents", "http", "data", "detect", "journal", "logs"),
-        *("authorities", "led", "scopes", "sets"),
+        *("authorities", "agreed", "led", "scopes", "sets"),
     )
     check_keys(file, "the file", known)
     world = _read(AboutWorld, file, "world", required=True)
@@ -551,6 +565,7 @@ def _world(file: dict[str, Any]) -> WorldConfig:
         _authorities(_table(file, "authorities", {})),
         _values(LedConfig, file, "led"),
         _values(ScopesConfig, file, "scopes"),
+        lanes=_read(AgreedSettings, file, "agreed").lanes,
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)

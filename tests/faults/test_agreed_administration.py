@@ -282,7 +282,8 @@ def test_a_set_uses_what_all_of_its_servers_know_and_nothing_else() -> None:
 
 def test_a_server_that_is_the_same_member_after_its_update_raises_its_level_by_an_agreed_change() -> None:
     """It kept its state, and so its place: the level is not what it was."""
-    world = World(7, domains=dict.fromkeys(SITES, 1), replicas={"eu": 3}, timers=LAN)
+    earlier = AgreedConfig(set_level=1)
+    world = World(7, domains=dict.fromkeys(SITES, 1), replicas={"eu": 3}, timers=LAN, agreed=earlier)
     world.run(20.0)
     ann = world.program("eu.de.h1", "first")
     ann.join_agreed(CHESS)

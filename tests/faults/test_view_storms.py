@@ -9,9 +9,10 @@ import pytest
 from support.seeds import seeds
 
 from rostra.protocols.agreed import groups, told_views
+from rostra.protocols.agreed.lanes import Lanes
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
-from rostra.sim.storm import MOVES, VIEWS, StormFailed, storm
+from rostra.sim.storm import LANES, MOVES, VIEWS, StormFailed, storm
 
 FOUND_SOMETHING = (62, 64, 93)  # of those beyond the first fifty, of which eleven did
 
@@ -24,6 +25,11 @@ def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
 @pytest.mark.parametrize("seed", [*seeds(20), 29, 255, 257, 720012])
 def test_groups_move_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, MOVES)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_groups_change_at_once_through_crashes_and_cuts(seed: int) -> None:
+    storm(seed, LANES)
 
 
 def test_a_core_set_that_does_not_ask_hosts_about_a_group_that_came_is_found(
@@ -48,6 +54,13 @@ def test_members_of_servers_that_were_cut_off_that_still_count_are_found(
     judged = groups._judged
     monkeypatch.setattr(groups, "_judged", lambda part, absent=(), **more: judged(part, (), **more))
     assert "one-living" in first_failure((3, 16, 20, 21))
+
+
+def test_lanes_that_do_not_wait_for_changes_of_the_whole_set_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Lanes, "_obstacle", lambda self: None)
+    assert "every-change" in first_failure(range(2), LANES)
 
 
 def test_ranks_that_differ_from_host_to_host_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

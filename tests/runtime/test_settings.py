@@ -144,6 +144,14 @@ def test_the_root_is_a_neighbour_only_where_somebody_serves_it() -> None:
     assert list(process.hosted_nodes[Domain("eu")].node.links) == ["world"]
 
 
+def test_the_number_of_lanes_is_of_the_world_file_and_bounded() -> None:
+    assert parse_world(TEXT).agreed.lanes == 0
+    assert parse_world(f"{TEXT}[agreed]\nlanes = 64\n").agreed.lanes == 64
+    for wrong in ("129", "-1", '"many"', "true"):
+        with pytest.raises(BadInput, match=r"\[agreed\] lanes"):
+            parse_world(f"{TEXT}[agreed]\nlanes = {wrong}\n")
+
+
 @pytest.mark.parametrize(
     ("change", "restart"),
     [
@@ -152,6 +160,7 @@ def test_the_root_is_a_neighbour_only_where_somebody_serves_it() -> None:
         (("/from/file.sock", "/x.sock"), "[agents] socket"),
         (('"/from/file"', '"/x"'), "[agents] state"),
         (("127.0.0.1:7780", "127.0.0.1:7790"), "[http]"),
+        (("[agents]", "[agreed]\nlanes = 64\n[agents]"), "[agreed]"),
         (("[agents]", '"eu.fr" = "10.0.0.3:7700"\n[agents]'), "[servers] eu: holds domains now"),
         (('eu = "127.0.0.1:0"', 'eu = "127.0.0.1:9"'), "[servers] eu: where we listen ourselves"),
         (('eu = "127.0.0.1:0"', 'us = "127.0.0.1:9"'), "[servers] eu: no longer there"),

@@ -47,6 +47,7 @@ SHAPES: Final = (
     *("views", "living", "primary", "spoken", "failover", "moves", "casts", "sets", "order", "strong"),
     "monitored",
     "kept",
+    "lanes",
 )
 """`rostra.sim.storm.STORMS`, for a help that does not import it."""
 

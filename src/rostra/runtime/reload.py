@@ -2,8 +2,8 @@
 
     at once             addresses of servers, neighbours that are new or gone, the mode of the socket
     only by a restart   the world's name, the profile and [detect], where we listen ourselves, replicas,
-                        [data], [sets], HTTP, logs, the journal; a cluster that got subdomains; a server that
-                        is gone, in its own process
+                        [data], [sets], [agreed], HTTP, logs, the journal; a cluster that got subdomains; a
+                        server that is gone, in its own process
 
 A neighbour that was removed from the file gets a goodbye, is not called any more, and may not call. The log
 names every setting that was not applied.
@@ -47,6 +47,7 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
     ]
     restart += ["[data]"] if new.data != old.data else []
     restart += ["[sets]"] if new.sets != old.sets else []
+    restart += ["[agreed]"] if new.lanes != old.lanes else []
     restart += ["[http]"] if new.http != old.http else []
     restart += ["[journal]"] if new.journal != old.journal else []
     restart += ["[logs]"] if new.logs != old.logs else []

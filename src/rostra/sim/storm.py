@@ -36,6 +36,7 @@ from rostra.sim.failover_storm import FailoverStorm
 from rostra.sim.fifo_storm import CrowdStorm, FifoStorm
 from rostra.sim.hostile_storm import HostileStorm
 from rostra.sim.kept_storm import KeptStorm
+from rostra.sim.lane_storm import LaneStorm
 from rostra.sim.monitored_storm import MonitoredStorm
 from rostra.sim.move_storm import MoveStorm
 from rostra.sim.network import WILD, LinkModel
@@ -93,6 +94,9 @@ FAILOVER: Final = "failover"
 MOVES: Final = "moves"
 """Nor this: agreed groups whose core-sets move up and down a tree of four levels."""
 
+LANES: Final = "lanes"
+"""Nor this: as views, with groups that change at the same time."""
+
 CASTS: Final = "casts"
 """Nor this: as views, with servers that agree by multicast and repeaters."""
 
@@ -114,7 +118,7 @@ MONITORED: Final = "monitored"
 STORMS: Final = (
     *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
     *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG),
-    *(MONITORED, KEPT),
+    *(MONITORED, KEPT, LANES),
 )
 """What a storm can blow through."""
 
@@ -161,6 +165,7 @@ def _begin(
     kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
     kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
     kinds |= {STRONG: StrongStorm, CASTS: CastStorm, KEPT: KeptStorm, MONITORED: MonitoredStorm}
+    kinds |= {LANES: LaneStorm}
     if (kind := kinds.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)

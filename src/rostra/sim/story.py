@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rostra.errors import BadInput, BadStory, RostraError
 from rostra.groups.attributes import Role, Slow
@@ -589,12 +590,16 @@ def _settings(options: dict[str, str], seed: int | None) -> dict[str, Any]:
     if not written.isdigit():
         raise BadInput(f"{written!r} is no seed", fix="a number: seed=7")
     lan = profile == "lan"
+    agreed = AgreedConfig.lan() if lan else AgreedConfig.wan()
+    lanes = options.pop("lanes", "0")
+    if not lanes.isdigit():
+        raise BadInput(f"{lanes!r} is no number of lanes", fix="a number: lanes=64")
     fifo = options.pop("fifo", None) is not None
     return {
         "seed": int(written) if seed is None else seed,
         "timers": (LinkConfig.lan() if lan else LinkConfig.wan()).over_datagrams(),
         "config": RelaxedConfig.lan() if lan else RelaxedConfig.wan(),
-        "agreed": AgreedConfig.lan() if lan else AgreedConfig.wan(),
+        "agreed": replace(agreed, lanes=int(lanes)),
         "fifo": (FifoConfig.lan() if lan else FifoConfig.wan()) if fifo else False,
     }
 

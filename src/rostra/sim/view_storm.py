@@ -79,13 +79,16 @@ class ViewStorm(SiteFaults):
             observers=(self,),
             journal=journal,
             replicas=self.replicas,
-            agreed=self.agreed,
+            agreed=self._settings(seed),
         )
         self.lists: dict[tuple[Group, int, int, str], tuple[Endpoint, ...]] = {}
         self.fences: dict[tuple[Group, int], tuple[int, int, str]] = {}
         self.last: dict[tuple[SimProgram, Group], tuple[int, int]] = {}
         self.wanted: dict[tuple[SimProgram, Group], SimCall | None] = {}  # None: it is in
         self.views = 0
+
+    def _settings(self, seed: int) -> AgreedConfig | None:
+        return self.agreed
 
     def blow_over(self) -> StormOutcome:
         world, luck = self.world, self.luck

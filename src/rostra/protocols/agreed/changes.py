@@ -328,6 +328,7 @@ class Proposal(Struct, frozen=True, array_like=True):
     base: Pid  # the commit that it follows
     change: AnyChange
     priority: Priority
+    lane: bool = False  # it is of one group, and follows the last commit of that group's lane (`lanes.py`)
 
 
 class Round(Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -422,6 +423,12 @@ def follows(proposal: Proposal, server: ServerId) -> Pid:
     """The commit that a proposal follows, at this server."""
     part = part_of(proposal, server)
     return proposal.base if part is None else part.base
+
+
+def lane_of(proposal: Proposal) -> Group | None:
+    """The group whose lane it is in; none of the whole set's."""
+    change = proposal.change
+    return change.group if proposal.lane and isinstance(change, GroupChange) else None
 
 
 def bases(proposal: Proposal) -> frozenset[Pid]:

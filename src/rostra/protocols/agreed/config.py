@@ -69,13 +69,20 @@ RESTORE_S: Final = 10.0
 not come back are then removed. It should exceed what a link takes to come up again."""
 
 
+LANES_LEVEL: Final = 2
+"""Of a set in which all servers know of lanes."""
+
+LANES_MAX: Final = 256
+"""Lanes at one server. One more is refused until a change of the whole set ends them all."""
+
 LEVEL_MAX: Final = 1 << 30
 """Of members (`seniority.py`), and of servers."""
 
-SET_LEVEL: Final = 1
+SET_LEVEL: Final = 2
 """Of servers of this version: what they know of, among changes that came after the first version.
 
     1    `SetSplit`, `LevelRaised`
+    2    lanes (`lanes.py`)
 
 Such a change is proposed only in a view in which all servers are of that level."""
 
@@ -150,6 +157,10 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         Whether the core-set of a group without a rule for partitions follows its members. Default no, until
         calls about groups find those that have moved. Without it every group is agreed on by the set of its
         scope, and waits for all sites in it.
+    `lanes`
+        How many groups of one set may change at the same time (`lanes.py`), all of its servers together; 0:
+        one change after the other, the paper's form. Default 0. Raising it: more to keep on disk with each
+        change, in a set that is kept.
     `level`
         An agent's, of its members (`seniority.py`): raised with every roll-out, members that were restarted
         are told from those that were not. Default 0.
@@ -175,6 +186,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     doubt_after_s: float = 0.75
     retries: int = 3
     moves: bool = False
+    lanes: int = 0
     level: int = 0
     down_after_s: float = 2.0
     set_level: int = SET_LEVEL
@@ -191,6 +203,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         ):
             _require(getattr(self, name) > 0, f"{name} must be positive")
         _require(0 <= self.level <= LEVEL_MAX, f"level must be from 0 to {LEVEL_MAX}")
+        _require(0 <= self.lanes <= LANES_MAX // 2, f"lanes must be from 0 to {LANES_MAX // 2}")
         _require(self.down_after_s >= 0, "down_after_s must not be negative")
         _require(self.gather_s >= 0, "gather_s must not be negative")
         _require(self.reform_s >= 0, "reform_s must not be negative")

@@ -18,6 +18,7 @@ from rostra.protocols.agreed.changes import (
     Round,
     ServerId,
     is_kept,
+    lane_of,
     same_event,
     still_matters,
 )
@@ -59,6 +60,7 @@ class SetContext:
         self.timer: TimerKey = ("agreed", set)
         self.probe_timer: TimerKey = ("agreed", set, "probe")
         self._out: list[Effect] = []
+        self._is_settled = True  # within a step: nothing has changed since it was last looked for
         self._now: Instant = 0.0
         self.leases = GivenLeases()
 
@@ -69,6 +71,7 @@ class SetContext:
 
     def _set(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)
+        self._is_settled = False
 
     def _ignored(self, what: str, why: str) -> None:
         self._out.append(Ignored(what, why))
@@ -111,7 +114,8 @@ class SetContext:
         return Initiate(*self._head(), phase.proposal, phase.round, state.last, yielded, cut, groups)
 
     def _ack(self, round: Round) -> Ack:
-        tried = tuple([each for each in self.state.tried if each.pid != round.pid])
+        state = self.state
+        tried = tuple([each for each in state.tried if state.at is None and each.pid != round.pid])
         return Ack(*self._head(), round, self.state.withdrawn, tried[:TRIED_MAX])
 
     def _status(
@@ -129,13 +133,16 @@ class SetContext:
     def _enqueue(self, change: AnyChange, deferrals: int) -> None:
         state = self.state
         known = any(same_event(each.change, change) for each in state.queue)
-        committed = state.last is not None and same_event(state.last.proposal.change, change)
+        lasts = [state.last, *[lane.last for _, lane in state.lanes]]
+        committed = any(last is not None and same_event(last.proposal.change, change) for last in lasts)
         matters = is_kept(change) and still_matters(change, state.view)
         if matters and not known and not committed:
             self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
 
     def _try(self, proposal: Proposal) -> None:
-        """It may be committed with our word, and we may never know."""
+        """It may be committed with our word, and we may never know. Groups with a rule have no lane."""
+        if proposal.lane:
+            return
         others = [each for each in self.state.tried if each.pid != proposal.pid]
         kind = proposal.change.kind if isinstance(proposal.change, GroupChange) else None
         asked = self.state.table.has_rules or (kind is not None and has_rule(kind))
@@ -183,6 +190,7 @@ class SetContext:
             each
             for each in state.remembered
             if each.is_open
+            and state.at == lane_of(each.proposal)
             and state.base == each.proposal.base
             and each.round.coordinator not in state.isolated
         ]

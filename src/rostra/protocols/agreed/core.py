@@ -62,21 +62,19 @@ from rostra.protocols.agreed.changes import (
     Proposal,
     Round,
     ServerId,
-    ServersFailed,
     SetView,
     bases,
     follows,
     is_kept,
     joined_by_pid,
+    lane_of,
     name_of_part,
-    priority_of,
     same_event,
     side_of,
     still_matters,
     view_after,
 )
 from rostra.protocols.agreed.config import QUEUE_MAX
-from rostra.protocols.agreed.cut import largest_part
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
 from rostra.protocols.agreed.messages import (
     Ack,
@@ -96,8 +94,8 @@ from rostra.protocols.agreed.messages import (
     Yield,
 )
 from rostra.protocols.agreed.moves import applied
-from rostra.protocols.agreed.promises import removed_by
-from rostra.protocols.agreed.reform import Reforming, is_merge
+from rostra.protocols.agreed.proposing import Proposing
+from rostra.protocols.agreed.reform import is_merge
 from rostra.protocols.agreed.state import (
     NOBODY,
     Coordinating,
@@ -106,25 +104,28 @@ from rostra.protocols.agreed.state import (
     Idle,
     Locked,
     Offering,
-    QueuedChange,
     Remembered,
     concerns_us,
-    deadline,
 )
 
 
-class SetCore(Reforming):
+class SetCore(Proposing):
     """`LinkUp`, `LinkDown` and `LinkMoved` are of the servers of this set alone."""
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         self._now = now
         out = self._out = []
-        before: tuple[object, ...] = deadline(self.state.phase)
+        before = self._deadlines()
         match event:
             case Received(sender, SetMessage() as message):
                 self._received(ServerId(sender, message.life), message)
             case TimerFired(timer) if timer == self.timer:
-                before = () if self.state.phase != Idle() else before
+                before |= {None: ()} if self.state.phase != Idle() else {}
+                self._waited()
+            case TimerFired(timer) if timer in self.timers():
+                group = next(each for each in self._all_lanes() if self.lane_timer(each) == timer)
+                before[group] = ()
+                self._enter(group)
                 self._waited()
             case TimerFired(timer) if timer == self.probe_timer:
                 self._set(probes=False)
@@ -137,7 +138,10 @@ class SetCore(Reforming):
                 self._probe(peer)
             case LinkMoved(peer):
                 theirs = [each for each in self.state.electorate if each.server == peer]
-                self._repeat([each for each in theirs if each not in self.state.isolated])
+                for group in self._all_lanes():
+                    self._enter(group)
+                    self._repeat([each for each in theirs if each not in self.state.isolated])
+                self._enter(None)
                 for each in theirs:
                     if each in self.state.isolated:
                         self._part_from(each)
@@ -147,8 +151,9 @@ class SetCore(Reforming):
                 self._lost([each for each in self.state.electorate if each.server == peer])
             case _:
                 self._ignored(type(event).__name__, "not for a set")
-        self._settle()
-        self._set_timer(before)
+        self._settle_all()
+        self._set_probe_timer()
+        self._set_timers(before)
         return out
 
     # Messages
@@ -170,6 +175,8 @@ class SetCore(Reforming):
                 self._isolate(who, "it isolated us")  # V-092
                 return self._ignored(name, "isolated")
             self._note_evidence(who, frozenset(message.isolated).intersection(state.electorate))
+        self._enter(self._lane_of(message))
+        state = self.state
         match message:
             case Initiate():
                 self._initiated(who, message)
@@ -225,7 +232,8 @@ class SetCore(Reforming):
         if round.coordinator != who or round.pid != proposal.pid:
             return self._ignored("Initiate", "not its own round")
         self._learn(who, message.last)
-        self._settle()
+        self._settle_all()
+        self._enter(lane_of(proposal))
         if who in self.state.isolated:
             return None
         for each in message.yielded:
@@ -235,14 +243,21 @@ class SetCore(Reforming):
             return None
         if state.base != follows(proposal, state.me):
             return self._out_of_turn(who, proposal, round)
-        if not is_merge(proposal) and proposal.slot != state.slot + 1:
+        if not is_merge(proposal) and not self._is_next(proposal, state.slot):
             return self._ignored("Initiate", "not of the next slot")
+        if proposal.lane and not self._is_for_a_lane(proposal):
+            return self._ignored("Initiate", "not for a lane")
         if state.lock is not None and state.lock[0].pid == proposal.pid and state.lock[0] != proposal:
             return self._ignored("Initiate", "another change under the same name")
         if state.me in message.cut or not concerns_us(proposal, state):
             return self._isolate(who, "it goes on without us")
+        waits = self._obstacle() is not None
         match state.phase:
             case Offering() if isinstance(proposal.change, GroupChange | GroupPlaced):
+                self._be_busy(who, message)
+            case Idle() | Holding() | Offering() if waits:
+                self._be_busy(who, message)
+            case Locked() | Electing() if waits and not proposal.lane:
                 self._be_busy(who, message)
             case Idle() | Holding() | Offering():
                 self._lock(message)
@@ -254,7 +269,10 @@ class SetCore(Reforming):
                 self._lock(message)
             case Coordinating(own_proposal, own) if self._goes_first(proposal, round, own_proposal, own):
                 self._withdraw()
-                self._lock(message)
+                if waits:
+                    self._be_busy(who, message)
+                else:
+                    self._lock(message)
             case Locked() | Electing() | Coordinating():
                 self._be_busy(who, message)
         return None
@@ -276,16 +294,16 @@ class SetCore(Reforming):
         self._send(round.coordinator, self._ack(round))
 
     def _be_busy(self, who: ServerId, message: Initiate) -> None:
-        lock = self.state.lock
+        first = self.state.lock or self._obstacle() or ()
         if not is_merge(message.proposal):
             self._remember(Remembered(message.proposal, message.round, who, is_open=True))
-        self._send(who, Busy(*self._head(), message.round, *(lock or ())))
+        self._send(who, Busy(*self._head(), message.round, *first))
 
     def _out_of_turn(self, who: ServerId, proposal: Proposal, round: Round) -> None:
         """It does not follow our last commit."""
         state = self.state
         last = state.last
-        if state.lock is not None and state.lock[0].pid == proposal.base:
+        if any(lock[0].pid == proposal.base for lock in state.locks):
             self._ignored("Initiate", "before our election is over")
         elif last is not None and (proposal.pid == state.base or proposal.base == last.proposal.base):
             self._send(who, Stale(*self._head(), round, last))
@@ -331,12 +349,13 @@ class SetCore(Reforming):
                 if rival.coordinator in state.isolated and rival.coordinator not in message.isolated:
                     return
                 self._set(phase=replace(state.phase, busy=state.phase.busy | {who}))
-                is_rival = (
-                    bool(bases(message.holds) & bases(proposal))
-                    and rival.coordinator != state.me
-                    and rival.coordinator not in state.isolated
-                )
-                if is_rival and self._goes_first(message.holds, rival, proposal, own):
+                is_open = rival.coordinator != state.me and rival.coordinator not in state.isolated
+                if lane_of(message.holds) == state.at:
+                    is_rival = bool(bases(message.holds) & bases(proposal))
+                    is_rival = is_rival and self._goes_first(message.holds, rival, proposal, own)
+                else:
+                    is_rival = proposal.lane  # what concerns the whole set goes first
+                if is_open and is_rival:
                     self._withdraw()
                     self._set(phase=Holding())
             case _:
@@ -389,8 +408,15 @@ class SetCore(Reforming):
 
     def _learn(self, who: ServerId, record: CommitRecord | None) -> None:
         """A server says that this was committed."""
+        if record is not None and record.round.pid == record.proposal.pid:
+            here = self.state.at
+            self._enter(lane_of(record.proposal))
+            self._learn_here(who, record)
+            self._enter(here)
+
+    def _learn_here(self, who: ServerId, record: CommitRecord) -> None:
         state = self.state
-        if record is None or record.proposal.pid == state.base or record.round.pid != record.proposal.pid:
+        if record.proposal.pid == state.base:
             return None
         proposal, by = record.proposal, record.round.coordinator
         is_ours = state.lock is not None and state.lock[0] == proposal
@@ -403,7 +429,8 @@ class SetCore(Reforming):
             ):
                 return self._ignored("Commit", "of an older slot")
             return self._isolate(who, "another history")
-        if not is_ours or state.me in record.cut:
+        has_locks = state.at is None and self._obstacle() is not None
+        if not is_ours or state.me in record.cut or has_locks:
             return self._isolate(who, "it went on without us")  # V-078
         if by not in state.isolated:
             return self._apply(record)
@@ -442,6 +469,7 @@ class SetCore(Reforming):
             for who, whom in state.evidence
             if who in view.servers and who not in isolated
         ]
+        lane = lane_of(proposal)
         self._set(
             view=view,
             slot=proposal.slot,
@@ -454,7 +482,13 @@ class SetCore(Reforming):
                     for each in state.remembered
                     if not same_event(each.proposal.change, proposal.change)
                     and (
-                        (is_open := each.is_open and proposal.pid == each.proposal.base)
+                        (
+                            is_open := each.is_open
+                            and (
+                                lane not in (None, lane_of(each.proposal))
+                                or proposal.pid == each.proposal.base
+                            )
+                        )
                         or is_kept(each.proposal.change)
                     )
                 ]
@@ -464,15 +498,17 @@ class SetCore(Reforming):
             accused_since=state.accused_since if isolated else None,
             queue=tuple(
                 [
-                    QueuedChange(each.change, each.deferrals + 1)
+                    each.put_off_by(lane)
                     for each in state.queue
                     if not same_event(each.change, proposal.change) and still_matters(each.change, view)
                 ]
             ),
             withdrawn=(),
-            tried=(),
+            tried=() if lane is None else state.tried,
             table=table,
-            carried=(),
+            carried=() if lane is None else state.carried,
+            lanes=() if lane is None else state.lanes,
+            passed=self._passed_by(record),
             merged=view.number if is_merge(proposal) else state.merged,
         )
         self._note_reforming(proposal.change)
@@ -482,6 +518,8 @@ class SetCore(Reforming):
             self._part_from(each)
         self._out.append(SetCommitted(record, view, outcomes, table))
         self._adopt()
+        for each in sorted(gone - state.isolated):
+            self._turn_from(each)
         if view != state.view:
             self._forget_offers(frozenset([each.server for each in view.servers]))
             self._probe()
@@ -578,13 +616,21 @@ class SetCore(Reforming):
         self._out.append(ServerIsolated(server, why))
         self._part_from(server)
         self._adopt()
-        match self.state.phase:
-            case Holding():
-                self._set(phase=Idle())
-            case Locked(proposal, round) if round.coordinator == server:
-                self._follow_another(proposal, round)
-            case Coordinating(proposal) if is_merge(proposal):
-                self._call_off()
+        self._turn_from(server)
+
+    def _turn_from(self, server: ServerId) -> None:
+        """What we waited for from a server that we have isolated, in all lanes."""
+        here = self.state.at
+        for group in self._all_lanes():
+            self._enter(group)
+            match self.state.phase:
+                case Holding():
+                    self._set(phase=Idle())
+                case Locked(proposal, round) if round.coordinator == server:
+                    self._follow_another(proposal, round)
+                case Coordinating(proposal) if is_merge(proposal):
+                    self._call_off()
+        self._enter(here)
 
     def _lost(self, servers: list[ServerId]) -> None:
         """Links to these are down: the others are told at once, who may have lost them as well, or not."""
@@ -614,83 +660,46 @@ class SetCore(Reforming):
         else:
             self._enqueue(change, 0)
 
+    def _settle_all(self) -> None:
+        """Everything that can be done now in any lane, until something has to be waited for."""
+        while True:
+            self._is_settled = True
+            self._enter(None)
+            self._settle()
+            for group in self._lanes_to_settle():
+                self._enter(group)
+                self._settle()
+            self._enter(None)
+            if self._is_settled or not self.state.lanes:
+                return
+
     def _settle(self) -> None:
-        """Everything that can be done now, until something has to be waited for."""
         while True:
             state = self.state
             match state.phase:
                 case Coordinating(proposal, round, acked) if not self._awaited() - acked:
+                    if state.at is None and self._obstacle() is not None:
+                        return None
                     self._commit(proposal, round)
+                case Coordinating() if state.at is not None and state.whole.coordinator == state.me:
+                    self._withdraw()  # we won an election, and our change of the whole set has begun
                 case Electing() if not self._awaited() - state.phase.heard:
                     self._elected(state.phase)
                 case Idle() | Holding() if (best := self._best_remembered()) is not None:
+                    if (first := self._obstacle()) is not None:
+                        return self._refuse(best, first)
                     self._forget(best.proposal.pid)
                     self._set(phase=Locked(best.proposal, best.round, since=best.round.attempt))
                     self._try(best.proposal)
                     self._send(best.round.coordinator, self._ack(best.round))
-                case Idle():
+                case Offering(to, is_sent=False) if self._obstacle() is None:
+                    self._send_offer(to)
+                case Idle() if state.at is None:
                     self._start()
                     if isinstance(self.state.phase, Idle | Holding):
-                        return
+                        return None
                 case _:
-                    return
-
-    def _start(self, *, now: bool = False, gathered: bool = False) -> None:
-        """Our next change, if we have one and are the one to propose it; or, `now`, in any case."""
-        state = self.state
-        accusations = {**dict(state.evidence), state.me: state.isolated}
-        part = largest_part(state.view.servers, accusations, me=state.me)
-        if state.me not in part and now:
-            part = largest_part(state.view.servers, accusations, me=state.me, must_stay=True)
-        failed = tuple([each for each in state.view.servers if each not in part])
-        if failed and not (now or gathered or self._has_gathered(part, failed, accusations)):
-            self._set(phase=Holding(gathers=True))
-        elif failed:
-            behind = self._place_among(part, failed)
-            must_wait = self.leases.are_running(self._now, failed, self.config.doom_s)
-            if must_wait or (behind and not now):
-                self._set(phase=Holding(max(1, behind)))
-            elif state.me in part:
-                self._propose(ServersFailed(failed), 0)
-        elif (offer := self._next_offer()) is not None:
-            self._propose_merge(offer)
-        elif self._offer_now():
-            pass
-        elif state.queue:
-            pid = Pid(state.me, state.count)
-            best = min(
-                state.queue,
-                key=lambda each: priority_of(each.change, state.view, pid, deferrals=each.deferrals),
-            )
-            gone = removed_by(best.change, state.me)
-            if gone and self.leases.are_running(self._now, gone, self.config.doom_s):
-                self._set(phase=Holding(1))
-            else:
-                self._propose(best.change, best.deferrals)
-
-    def _propose(self, change: AnyChange, deferrals: int) -> None:
-        state = self.state
-        pid = Pid(state.me, state.count)
-        failed_coordinator = (
-            isinstance(change, ServersFailed)
-            and state.last is not None
-            and state.last.round.attempt > 0
-            and state.last.proposal.pid.creator in change.failed
-        )
-        priority = priority_of(
-            change, state.view, pid, deferrals=deferrals, failed_coordinator=failed_coordinator
-        )
-        proposal = Proposal(pid, state.slot + 1, state.base, change, priority)
-        self._set(
-            count=state.count + 1,
-            phase=Coordinating(proposal, Round(pid, 0, state.me)),
-            queue=tuple([each for each in state.queue if not same_event(each.change, change)]),
-        )
-        self._try(proposal)
-        if isinstance(change, ServersFailed):
-            for each in change.failed:
-                self._isolate(each, "most of us do without it")
-        self._send_initiate(self._awaited())
+                    return None
 
     # Waiting
 
@@ -699,7 +708,8 @@ class SetCore(Reforming):
         match state.phase:
             case Holding(gathers=gathers):
                 self._set(phase=Idle())
-                self._start(now=not gathers, gathered=gathers)
+                if state.at is None:
+                    self._start(now=not gathers, gathered=gathers)
             case Offering():
                 self._set(phase=Idle())
             case Coordinating(proposal, _, acked, busy, _, times) if (
@@ -745,31 +755,9 @@ class SetCore(Reforming):
             self._send(each, message)
         return None
 
-    def _set_timer(self, before: tuple[object, ...]) -> None:
-        phase, config = self.state.phase, self.config
+    def _set_probe_timer(self) -> None:
         probes = self._seeks()
         if probes != self.state.probes:
             self._set(probes=probes)
-            self._out.append(
-                SetTimer(self.probe_timer, config.probe_s) if probes else CancelTimer(self.probe_timer)
-            )
-        if deadline(phase) == before:
-            return
-        match phase:
-            case Idle():
-                self._out.append(CancelTimer(self.timer))
-            case Holding(gathers=True):
-                since = self.state.accused_since or 0.0
-                self._out.append(SetTimer(self.timer, max(0.0, since + config.gather_s - self._now)))
-            case Holding(behind):
-                self._out.append(
-                    SetTimer(self.timer, behind * config.stagger_s if behind else config.defer_s)
-                )
-            case Coordinating():
-                self._out.append(SetTimer(self.timer, config.ack_after_s))
-            case Locked():
-                self._out.append(SetTimer(self.timer, config.commit_after_s))
-            case Electing():
-                self._out.append(SetTimer(self.timer, config.status_after_s))
-            case Offering():
-                self._out.append(SetTimer(self.timer, config.offer_s))
+            every_s = self.config.probe_s
+            self._out.append(SetTimer(self.probe_timer, every_s) if probes else CancelTimer(self.probe_timer))

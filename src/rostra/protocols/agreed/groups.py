@@ -236,20 +236,27 @@ class GroupTable(Struct, frozen=True):
         )
         if gone and not has_server:
             table = table._without_server()
-        return table._forgetting(), (*outcomes, *more)
+        if not record.proposal.lane:  # before which all servers have the same groups
+            table = table._forgetting()
+        return table, (*outcomes, *more)
 
-    def _forgetting(self) -> "GroupTable":
-        """Without the groups that are empty, if there are too many of them."""
-        if len(self.groups) <= EMPTIED_MAX:
-            return self
-        empty = [
+    @property
+    def must_forget(self) -> bool:
+        return len(self.groups) > EMPTIED_MAX and len(self._emptied()) > EMPTIED_MAX
+
+    def _emptied(self) -> list[Group]:
+        return [
             name
             for name, known in self.groups.items()
             if not any(part.view.members or _may_have_lived(part.living) for part in known.parts)
             and not has_sheet(known.view.attributes)
         ]
-        if len(empty) <= EMPTIED_MAX:
+
+    def _forgetting(self) -> "GroupTable":
+        """Without the groups that are empty, if there are too many of them."""
+        if not self.must_forget:
             return self
+        empty = self._emptied()
         fences = [part.living.fence for name in empty for part in self.groups[name].parts]
         rest = {name: known for name, known in self.groups.items() if name not in frozenset(empty)}
         return replace(self, groups=rest, forgotten=max(self.forgotten, *fences))

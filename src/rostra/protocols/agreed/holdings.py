@@ -172,8 +172,7 @@ class Holdings(Leasing):
             *[each.change for each in state.queue],
             *[each for where, each in self._due if where is core],
         ]
-        if state.lock is not None:
-            changes.append(state.lock[0].change)
+        changes += [lock[0].change for lock in state.locks]
         return {
             id
             for change in changes

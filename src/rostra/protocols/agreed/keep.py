@@ -39,12 +39,23 @@ from rostra.protocols.agreed.changes import (
     SetView,
 )
 from rostra.protocols.agreed.groups import AgreedGroup, CarriedGroups, GroupTable
-from rostra.protocols.agreed.state import Coordinating, Electing, Idle, Locked, Phase, SetState
+from rostra.protocols.agreed.state import Coordinating, Electing, Idle, Lane, Locked, Phase, SetState
 
 SETS: Final = "set/"
 GROUPS: Final = "views/"
 OWN: Final = "own"  # set(D) at the server of D
 ABOVE: Final = "above"  # the set that it is an ordinary member of
+
+
+class KeptLane(Struct, frozen=True, array_like=True):
+    """What the changes of one group follow, and the one that is in progress (`lanes.py`)."""
+
+    group: Group
+    slot: Number
+    base: Pid
+    last: CommitRecord | None
+    lock: tuple[Proposal, Round] | None
+    withdrawn: tuple[Round, ...]
 
 
 class KeptSet(Struct, frozen=True, array_like=True):
@@ -65,6 +76,7 @@ class KeptSet(Struct, frozen=True, array_like=True):
     over: tuple[Pid, ...]
     gave_up: str
     places: tuple[tuple[Group, GroupPlace], ...] = ()  # of groups that are in another set, or on their way
+    lanes: tuple[KeptLane, ...] = ()
 
     @classmethod
     def of(cls, state: SetState) -> "KeptSet":
@@ -84,6 +96,13 @@ class KeptSet(Struct, frozen=True, array_like=True):
             state.over,
             state.gave_up,
             tuple(sorted(state.table.places.items(), key=itemgetter(0))),
+            tuple(
+                [
+                    KeptLane(group, lane.slot, lane.base, lane.last, lane.lock, lane.withdrawn)
+                    for group, lane in state.lanes
+                    if group is not None
+                ]
+            ),
         )
 
     def state(self, table: GroupTable) -> SetState:
@@ -93,7 +112,7 @@ class KeptSet(Struct, frozen=True, array_like=True):
             self.slot,
             self.base,
             last=self.last,
-            phase=self._phase(),
+            phase=self._phase(self.lock),
             isolated=frozenset(self.isolated),
             count=self.count,
             withdrawn=self.withdrawn,
@@ -103,13 +122,17 @@ class KeptSet(Struct, frozen=True, array_like=True):
             merged=self.merged,
             over=self.over,
             gave_up=self.gave_up,
+            lanes=tuple([(each.group, self._lane(each)) for each in self.lanes]),
         )
 
-    def _phase(self) -> Phase:
+    def _lane(self, kept: KeptLane) -> Lane:
+        return Lane(kept.base, kept.slot, kept.last, self._phase(kept.lock), kept.withdrawn)
+
+    def _phase(self, lock: tuple[Proposal, Round] | None) -> Phase:
         """As far as the others know. Acknowledgements and statuses are asked for again."""
-        if self.lock is None:
+        if lock is None:
             return Idle()
-        proposal, round = self.lock
+        proposal, round = lock
         if round.coordinator == self.me:
             return Coordinating(proposal, round)
         if round.coordinator in self.isolated:

@@ -478,8 +478,7 @@ class MovingServer(AgreedServer):
         state = core.core.state
         changes: list[AnyChange] = [each.change for each in state.queue]
         changes += [change for where, change in self._due if where is core]
-        if state.lock is not None:
-            changes.append(state.lock[0].change)
+        changes += [lock[0].change for lock in state.locks]
         return any(
             isinstance(each, GroupPlaced | GroupChange)
             and each.group == group

@@ -48,8 +48,8 @@ from rostra.protocols.agreed.changes import (
     part_of,
     priority_of,
 )
-from rostra.protocols.agreed.context import SetContext
 from rostra.protocols.agreed.groups import are_sound
+from rostra.protocols.agreed.lanes import Lanes, next_era
 from rostra.protocols.agreed.messages import (
     Ack,
     AgreementStatus,
@@ -80,7 +80,7 @@ def is_sound(part: SetPart) -> bool:
     return gids == sorted(gids) and len({each.server for each in part.view.servers}) == len(gids)
 
 
-class Reforming(SetContext):
+class Reforming(Lanes):
     """Probes, offers, and what comes from servers that are not in our view."""
 
     @property
@@ -188,12 +188,13 @@ class Reforming(SetContext):
         change = proposal.change
         assert isinstance(change, PartsMerged)
         speakers = [each.view.servers[0] for each in change.parts]
+        slot = max([each.slot for each in change.parts])
         makes_sense = (
             part is not None
             and who in speakers
             and round.attempt == 0
             and not message.cut
-            and proposal.slot == max([each.slot for each in change.parts]) + 1
+            and proposal.slot in (slot + 1, next_era(slot))
             and all(map(is_sound, change.parts))
             and are_sound(message.groups)
         )
@@ -203,12 +204,22 @@ class Reforming(SetContext):
         if state.lock is not None and state.lock[0].pid == proposal.pid:
             return True
         others = [each for each in change.parts if each != part]
-        stands = part == state.part or who in state.view.servers  # whom we tell more, if it is behind
         is_open = all(map(self._is_open_to, others))
-        if proposal.pid in state.over or not stands or not is_open or not self._is_whole(*others):
+        if (
+            proposal.pid in state.over
+            or not self._stands(who, part)
+            or not is_open
+            or not self._is_whole(*others)
+        ):
             self._send(who, Declined(*self._head(), round))
             return False
         return True
+
+    def _stands(self, who: ServerId, part: SetPart | None) -> bool:
+        """Is that our part as it is now, or a server of it behind, that is told more?"""
+        state = self.state
+        is_behind = part is not None and part.base != state.base
+        return part == state.part or (who in state.view.servers and is_behind)
 
     def _say_over(self, who: ServerId, message: CoordinatorFailed) -> None:
         """How do we stand in a merge that we do not know, or know to be off? We never follow it now."""
@@ -251,8 +262,7 @@ class Reforming(SetContext):
         return self._set(probed_by=who)
 
     def _offer(self, to: ServerId) -> None:
-        self._set(phase=Offering(to), probed_by=None)
-        self._send(to, Offer(*self._head(), self.state.part, self.state.table.carried()))
+        self._set(phase=Offering(to, is_sent=False), probed_by=None)
 
     def _offer_now(self) -> bool:
         """A change has ended during which we were probed: where one follows the other, none finds us idle."""
@@ -264,6 +274,10 @@ class Reforming(SetContext):
         if may:
             self._offer(to)
         return may
+
+    def _send_offer(self, to: ServerId) -> None:
+        self._set(phase=Offering(to))
+        self._send(to, Offer(*self._head(), self.state.part, self.state.table.carried()))
 
     def _offered(self, who: ServerId, message: Offer) -> None:
         state, part = self.state, message.part
@@ -288,7 +302,7 @@ class Reforming(SetContext):
         state = self.state
         pid = Pid(state.me, state.count)
         change = PartsMerged((state.part, offer.part))
-        slot = max(state.slot, offer.part.slot) + 1
+        slot = self._next_slot(max(state.part.slot, offer.part.slot))
         proposal = Proposal(pid, slot, state.base, change, priority_of(change, state.view, pid))
         self._set(
             count=state.count + 1,

@@ -104,7 +104,7 @@ from rostra.protocols.agreed.living import is_exclusive, is_primary
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.observed import SetIsolated, agreed_views
 from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, is_reachable, let_wait
-from rostra.protocols.agreed.state import Idle, alone
+from rostra.protocols.agreed.state import alone
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.neighbours import Relation
@@ -236,8 +236,8 @@ class AgreedServer(Holdings, Service):
                 members = [id for known in state.table.groups.values() for id in known.view.ids]
                 for below in {hop for id in members if (hop := self._hop(id)) is not None}:
                     self._lost[below] = now + RESTORE_S
-            if state.phase != Idle():
-                self._perform(core, core.core.step(now, TimerFired(core.core.timer)), out)
+            for timer in core.core.timers():
+                self._perform(core, core.core.step(now, TimerFired(timer)), out)
             for each in () if self._is_replica else state.electorate:
                 if each != state.me:  # they have given us up, as of a link that is down
                     down = LinkDown(each.server, Because(self.domain, each.server, "restarted"))

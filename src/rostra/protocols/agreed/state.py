@@ -17,10 +17,11 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.core.effects import Instant
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
+    GroupChange,
     LevelRaised,
     PartsMerged,
     Pid,
@@ -114,9 +115,17 @@ class Offering(Struct, frozen=True):
     change a group."""
 
     to: ServerId
+    is_sent: bool = True  # or waits until no lane is locked here
 
 
 Phase = Idle | Holding | Coordinating | Locked | Electing | Offering
+
+
+def lock_of(phase: Phase) -> tuple[Proposal, Round] | None:
+    match phase:
+        case Coordinating(proposal, round) | Locked(proposal, round) | Electing(proposal, round):
+            return proposal, round
+    return None
 
 
 class PartOffer(Struct, frozen=True):
@@ -144,6 +153,29 @@ class QueuedChange(Struct, frozen=True):
     change: AnyChange
     deferrals: int = 0
 
+    def put_off_by(self, lane: Group | None) -> "QueuedChange":
+        """After a commit in this lane."""
+        is_next = lane is None or (isinstance(self.change, GroupChange) and self.change.group == lane)
+        return QueuedChange(self.change, self.deferrals + is_next)
+
+
+class Lane(Struct, frozen=True):
+    """What changes of one group, or of the whole set, follow, and the one that is in progress."""
+
+    base: Pid
+    slot: int
+    last: CommitRecord | None = None
+    phase: Phase = Idle()
+    withdrawn: tuple[Round, ...] = ()
+
+    @property
+    def lock(self) -> tuple[Proposal, Round] | None:
+        return lock_of(self.phase)
+
+    @property
+    def coordinator(self) -> ServerId | None:
+        return None if self.lock is None else self.lock[1].coordinator
+
 
 class SetState(Struct, frozen=True):
     me: ServerId
@@ -170,11 +202,32 @@ class SetState(Struct, frozen=True):
     probes: bool = False  # the timer for the next probe runs
     apart_since: Instant | None = None  # we lost servers, and have met none since
     gave_up: str = ""  # our name since then, as a set of its own
+    at: Group | None = (
+        None  # within a step: the lane that `slot`, `base`, `last`, `phase`, `withdrawn` are of
+    )
+    lanes: tuple[tuple[Group | None, Lane], ...] = ()  # all others that are not as the whole set's
+    passed: int = 0  # by others' changes of the whole set, since one of our own was committed
+
+    @property
+    def lane(self) -> Lane:
+        """The one that we are at."""
+        return Lane(self.base, self.slot, self.last, self.phase, self.withdrawn)
+
+    @property
+    def whole(self) -> Lane:
+        """The lane of the set as a whole."""
+        return self.lane if self.at is None else dict(self.lanes)[None]
+
+    @property
+    def locks(self) -> tuple[tuple[Proposal, Round], ...]:
+        """Of all lanes."""
+        others = [lane.lock for _, lane in self.lanes]
+        return tuple([lock for lock in (self.lock, *others) if lock is not None])
 
     @property
     def merging(self) -> SetView | None:
         """What comes of the merge on which we are locked."""
-        lock = self.lock
+        lock = self.whole.lock if self.at is not None else self.lock
         if lock is None or not isinstance(lock[0].change, PartsMerged):
             return None
         return merged_view(lock[0].change.parts, lock[0].pid)
@@ -191,7 +244,10 @@ class SetState(Struct, frozen=True):
 
     @property
     def part(self) -> SetPart:
-        return SetPart(self.view, self.slot, self.base)
+        """As it stands: commits in lanes count as slots, so that a part whose groups have changed is not the
+        one that was offered."""
+        slot = self.slot + sum([lane.slot - self.slot for _, lane in self.lanes])
+        return SetPart(self.view, slot, self.base)
 
     @property
     def rank(self) -> int:
@@ -199,10 +255,7 @@ class SetState(Struct, frozen=True):
 
     @property
     def lock(self) -> tuple[Proposal, Round] | None:
-        match self.phase:
-            case Coordinating(proposal, round) | Locked(proposal, round) | Electing(proposal, round):
-                return proposal, round
-        return None
+        return lock_of(self.phase)
 
     def locked_since(self, pid: Pid) -> int | None:
         """The attempt at this change that we acknowledged first, if we are locked on it."""
@@ -234,8 +287,8 @@ def deadline(phase: Phase) -> tuple[object, ...]:
             return type(phase), round, times
         case Electing(round=round, times=times):
             return Electing, round, times
-        case Offering(to):
-            return Offering, to
+        case Offering(to, is_sent):
+            return Offering, to, is_sent
     return (Idle,)
 
 

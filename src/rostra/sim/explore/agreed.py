@@ -5,6 +5,7 @@
     lose a b       or is lost, and no link goes down                 down a b       a sees their link go down
     wait a         what a waits for has not come: nothing is under way
     haste a        the same, while something is under way
+    wait:chess a   the same, of what a waits for in the lane of a group
 
 Between two servers messages keep their order. After `crash` and `suspect` the other end gets a part of what
 is under way, from the first on, then it sees the link go down; it does not come up again. `PartedFromSet` is
@@ -17,6 +18,9 @@ What must hold after every step:
   isolated its coordinator (V-071, V-124).
 - One view id is one list of servers (V-120).
 - The set is in no more parts than faults can make of it: a lost message is none, nor is a crash.
+- With `lanes`: two servers that committed one change of the whole set have committed the same in every lane
+  before it, or have isolated each other; at the moment of such a commit no server that it does not cut off is
+  locked in a lane.
 
 And when nothing is under way and no server waits for anything:
 
@@ -33,6 +37,7 @@ from msgspec.structs import asdict, replace
 
 from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Received, Send, TimerFired
 from rostra.errors import BadInput
+from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
@@ -46,10 +51,12 @@ from rostra.protocols.agreed.changes import (
     SetMember,
     SetView,
     follows,
+    lane_of,
 )
-from rostra.protocols.agreed.config import AgreedConfig
+from rostra.protocols.agreed.config import SET_LEVEL, AgreedConfig
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.events import ChangeAsked, ServerIsolated, SetCommitted
+from rostra.protocols.agreed.lanes import Obstacle
 from rostra.protocols.agreed.messages import Commit, Initiate, PartedFromSet, SetMessage
 from rostra.protocols.agreed.state import (
     Coordinating,
@@ -57,6 +64,7 @@ from rostra.protocols.agreed.state import (
     Holding,
     Idle,
     Locked,
+    Phase,
     Remembered,
     SetState,
     alone,
@@ -76,11 +84,27 @@ CHANGES: Final = tuple(
 """The second goes before the others: it has the higher priority."""
 
 
+def join_below(server: Domain, group: str = "chess") -> GroupChange:
+    member = MemberId(Endpoint(f"{server}.h1/{server}#1"), (1, 1))
+    kind = GroupKind(MembershipKind.AGREED)
+    return GroupChange(Group(group, SET), GroupVerb.JOIN, (member,), f"a member of {server}", kind=kind)
+
+
+def _in_lanes(names: Sequence[Domain], lanes: int) -> tuple[GroupChange, ...]:
+    """Joins of as many groups in turn, asked of the last servers; the third is of the whole set."""
+    last = list(reversed(names))
+    joins = [join_below(name, ("chess", "radio")[at % lanes]) for at, name in enumerate(last)]
+    if len(joins) > 2:
+        joins[2] = replace(joins[2], group=Group("tea", SET), verb=GroupVerb.CREATE, members=())
+    return tuple(joins)
+
+
 class SetBounds(SearchBounds, frozen=True, kw_only=True):
     """`servers` in all; `changes` asked of the last of them, one each; what may happen in one run, at any of
     them, in any order: `crashes`, `suspicions` of a server that lives, messages lost (`losses`), and waits
     that end although something is under way (`haste`). Others end as often as they like. With `gathers`,
-    servers say whom they lost and wait for what others say, before they remove one (`AgreedConfig`)."""
+    servers say whom they lost and wait for what others say, before they remove one (`AgreedConfig`). With
+    `lanes` the changes are of one or two groups, each in its lane, and the third is of the whole set."""
 
     servers: int = 3
     changes: int = 2
@@ -89,6 +113,7 @@ class SetBounds(SearchBounds, frozen=True, kw_only=True):
     losses: int = 1
     haste: int = 0
     gathers: int = 0
+    lanes: int = 0
 
 
 class SetNode(Struct, frozen=True):
@@ -97,7 +122,8 @@ class SetNode(Struct, frozen=True):
     state: SetState
     crashed: bool = False
     asked: tuple[int, ...] = ()
-    successors: tuple[tuple[Pid, Pid], ...] = ()  # each commit: its base, and it
+    successors: tuple[tuple[object, object], ...] = ()  # each commit: its base, and it
+    tips: tuple[tuple[Group, Pid], ...] = ()  # of lanes, since the last commit of the whole set
     parted: frozenset[ServerId] = frozenset()  # all that it ever isolated
     open: frozenset[str] = frozenset()  # requests that it knew of, and has not committed
 
@@ -180,6 +206,27 @@ class AnswersBeforeIsolating(SetCore):
             super()._isolate(server, why)
 
 
+class LocksBesideLanes(SetCore):
+    """A change of the whole set is acknowledged, and committed, while lanes are locked."""
+
+    def _obstacle(self) -> Obstacle | None:
+        return super()._obstacle() if self.state.at is not None else None
+
+
+class LocksLanesBeside(SetCore):
+    """A change in a lane is acknowledged although one of the whole set is."""
+
+    def _obstacle(self) -> Obstacle | None:
+        return super()._obstacle() if self.state.at is None else None
+
+
+class KeepsLaneAsleep(SetCore):
+    """Who cannot acknowledge a change in a lane, because one of the whole set has begun, says nothing."""
+
+    def _refuse(self, one: Remembered, first: Obstacle) -> None:
+        pass
+
+
 class SetModel:
     config: ClassVar = CONFIG
     changes: tuple[GroupChange, ...] = CHANGES
@@ -192,6 +239,9 @@ class SetModel:
         "obey-gossip": "a server isolates at once whom another one has isolated",
         "late-isolation": "who takes part in an election still obeys the coordinator (TV2)",
         "forget-released": "a change that was withdrawn is forgotten by those who had acknowledged it",
+        "beside-lanes": "a change of the whole set is acknowledged while a lane is locked (with `lanes`)",
+        "lanes-beside": "a lane is locked while a change of the whole set is acknowledged (with `lanes`)",
+        "silent-lanes": "what waits for a change of the whole set is not refused (with `lanes`)",
     }
     _kinds: ClassVar[dict[str, type[SetCore]]] = {
         "silent-switch": SwitchesSilently,
@@ -200,6 +250,9 @@ class SetModel:
         "obey-gossip": ObeysGossip,
         "late-isolation": AnswersBeforeIsolating,
         "forget-released": ForgetsReleased,
+        "beside-lanes": LocksBesideLanes,
+        "lanes-beside": LocksLanesBeside,
+        "silent-lanes": KeepsLaneAsleep,
     }
 
     _faults: ClassVar[tuple[str, ...]] = ("crashes", "suspicions", "losses", "haste")
@@ -207,7 +260,9 @@ class SetModel:
     def __init__(self, bounds: SetBounds | None = None, plant: str | None = None) -> None:
         self.bounds: SetBounds = bounds or SetBounds()
         self.plant = plant
-        self._config = replace(self.config, gather_s=0.5 if self.bounds.gathers else 0.0)
+        self._config = replace(
+            self.config, gather_s=0.5 if self.bounds.gathers else 0.0, lanes=8 if self.bounds.lanes else 0
+        )
         count = self.bounds.servers
         if not 2 <= count <= len(NAMES):
             raise BadInput(f"servers is {count}", fix=f"from 2 to {len(NAMES)}")
@@ -216,6 +271,10 @@ class SetModel:
                 f"changes is {self.bounds.changes}", fix=f"at most {min(count, len(self.changes))}"
             )
         self.names = tuple([Domain(name) for name in NAMES[:count]])
+        if not 0 <= self.bounds.lanes <= 2:
+            raise BadInput(f"lanes is {self.bounds.lanes}", fix="from 0 to 2")
+        if self.bounds.lanes:
+            self.changes = _in_lanes(self.names, self.bounds.lanes)
         self.ids = tuple([ServerId(name, 1) for name in self.names])
         self._core = self._kinds.get(plant or "", SetCore)
         self._limits: dict[str, int] = asdict(self.bounds)
@@ -239,7 +298,8 @@ class SetModel:
         number, ids = self._numbers.of, self.ids
         nodes, part_of = [], {}
         for some in parts:
-            members = tuple([SetMember(ids[each], 0, each) for each in some])
+            level = SET_LEVEL if self.bounds.lanes else 0
+            members = tuple([SetMember(ids[each], 0, each, level=level) for each in some])
             view = SetView(1, Pid(ServerId(SET, 1), some[0]), members)
             for each in some:
                 state = alone(ids[each], place=each) if len(some) == 1 else founded(ids[each], view)
@@ -279,13 +339,13 @@ class SetModel:
                     found.append(SetAct("down", node, peer))
                 elif may["suspicions"]:
                     found.append(SetAct("suspect", node, peer))
-        waiting = [node for node in living if self._waits(state[node])]
+        waiting = [(node, each) for node in living for each in self._waits(state[node])]
         if calm:
             # Who yielded waits longer than all others need to ask again as often as they may.
-            soon = [node for node in waiting if numbers[state[node]].state.phase != Holding()]
-            found += [SetAct("wait", node) for node in soon or waiting]
+            soon = [(node, each) for node, each in waiting if each[1] != Holding()]
+            found += [SetAct(f"wait{lane}", node) for node, (lane, _) in soon or waiting]
         elif may["haste"]:
-            found += [SetAct("haste", node) for node in waiting]
+            found += [SetAct(f"haste{lane}", node) for node, (lane, _) in waiting]
         return found
 
     def apply(self, state: tuple[int, ...], action: SetAct) -> tuple[int, ...]:
@@ -316,6 +376,7 @@ class SetModel:
         self, state: tuple[int, ...], action: SetAct
     ) -> tuple[tuple[int, ...], int, SetStepped | None]:
         verb, node, peer = action
+        verb, _, group = verb.partition(":")
         world, numbers = list(state), self._numbers
         match verb:
             case "deliver" | "lose":
@@ -333,7 +394,7 @@ class SetModel:
             case "wait" | "haste":
                 if verb == "haste":
                     self._pay(world, "haste")
-                stepped = self._step(node, world[node], "waited")
+                stepped = self._step(node, world[node], "waited", group)
             case "down":
                 world[self._lane[node][peer]] = self._closed
                 stepped = self._step(node, world[node], "down", peer)
@@ -380,8 +441,14 @@ class SetModel:
         change = len(self.names) - 1 - node
         return change if change < self.bounds.changes and change not in at.asked else None
 
-    def _waits(self, number: int) -> bool:
-        return not isinstance(self._numbers[number].state.phase, Idle)
+    def _waits(self, number: int) -> list[tuple[str, Phase]]:
+        """Lanes in which it waits for something, as verbs name them."""
+        state: SetState = self._numbers[number].state
+        phases = [
+            ("", state.phase),
+            *[(f":{group.name}", lane.phase) for group, lane in state.lanes if group],
+        ]
+        return [(lane, phase) for lane, phase in phases if not isinstance(phase, Idle)]
 
     def _step(self, node: int, number: int, *happened: int | str) -> SetStepped:
         key = (node, number, *happened)
@@ -408,13 +475,13 @@ class SetModel:
                 event = LinkUp(self.names[peer], 1)
             case "probed", _:
                 event = TimerFired(core.probe_timer)
-            case _:
-                event = TimerFired(core.timer)
+            case _, (str(group),):
+                event = TimerFired(core.lane_timer(Group(group, SET) if group else None))
         try:
             effects = tuple(core.step(0.0, event))
         except AssertionError as error:
             return SetStepped(number, (), (), (f"{me} failed at {shown(event)}: {error}",))
-        successors, parted = list(before.successors), set(before.parted)
+        successors, parted, tips = list(before.successors), set(before.parted), dict(before.tips)
         known = before.open | _known(core.state)
         for effect in effects:
             match effect:
@@ -423,11 +490,18 @@ class SetModel:
                     if isinstance(record.proposal.change, PartsMerged):  # among these all begins anew
                         successors = []
                         parted = parted.difference(view.servers) | core.state.isolated
-                    successors.append((base, record.proposal.pid))
+                    lane, pid = lane_of(record.proposal), record.proposal.pid
+                    successors.append(((base, lane) if lane else base, pid))
+                    if lane is not None:
+                        tips[lane] = pid
+                    elif self.bounds.lanes:
+                        successors.append((("lanes before", pid, base), tuple(sorted(tips.items()))))
+                        tips = {}
                     known -= _requests([record.proposal.change])
                 case ServerIsolated(server):
                     parted.add(server)
-        after = SetNode(core.state, False, asked, tuple(successors), frozenset(parted), known)
+        tips_now = tuple(sorted(tips.items()))
+        after = SetNode(core.state, False, asked, tuple(successors), tips_now, frozenset(parted), known)
         sends = [
             (self.names.index(effect.to), numbers.of(effect.message))
             for effect in effects
@@ -507,8 +581,13 @@ class SetModel:
                             continue
                         if self.ids[other] not in view.servers:
                             continue
-                        lock = at.state.lock
-                        keeps = lock is not None and lock[0].pid == record.proposal.pid
+                        locks = {lock[0].pid: lock[0] for lock in at.state.locks}
+                        keeps = record.proposal.pid in locks
+                        in_lane = [each for each in locks.values() if each.lane]
+                        if keeps and in_lane and not record.proposal.lane:
+                            found.append(
+                                f"{self.names[other]} is locked in a lane at a commit of the whole set"
+                            )
                         has = any(pid == record.proposal.pid for _, pid in at.successors)
                         if not (keeps or has or self.ids[node] in at.parted):
                             found.append(
@@ -526,12 +605,14 @@ class SetModel:
         found = []
         for me, node in living.items():
             view = node.state.view
-            if not isinstance(node.state.phase, Idle):
+            if self._waits(self._numbers.of(node)):
                 found.append(f"{me.server} waits, and nothing can come")
                 continue
             for other in view.servers:
                 if other in living and living[other].state.view != view:
                     found.append(f"{me.server} and {other.server} are in one part and have different views")
+                elif self.bounds.lanes and other in living and living[other].state.table != node.state.table:
+                    found.append(f"{me.server} and {other.server} are in one part and have different groups")
                 elif other not in living or other in node.state.isolated:
                     found.append(f"{other.server} is gone, and in the view of {me.server}")
             found += [
@@ -547,7 +628,7 @@ class SetModel:
 
 def _known(state: SetState) -> frozenset[str]:
     changes = [each.change for each in state.queue] + [each.proposal.change for each in state.remembered]
-    return _requests(changes if state.lock is None else [*changes, state.lock[0].change])
+    return _requests([*changes, *[lock[0].change for lock in state.locks]])
 
 
 def _requests(changes: Sequence[AnyChange]) -> frozenset[str]:

@@ -15,33 +15,29 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
     CommitRecord,
-    GroupChange,
-    GroupVerb,
-    MemberId,
     PartsMerged,
     Pid,
     Proposal,
     Round,
     ServerId,
+    SetPart,
 )
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.messages import Commit, Initiate, SetMessage
 from rostra.protocols.agreed.reform import is_merge
 from rostra.protocols.agreed.state import Coordinating
-from rostra.sim.explore.agreed import SET, SetAct, SetBounds, SetModel, SetNode, SetStepped
+from rostra.sim.explore.agreed import SetAct, SetBounds, SetModel, SetNode, SetStepped, join_below
 
 ROUNDS: Final = 8
 """Probes that a world gets to become one set."""
 
 
 class ReformBounds(SetBounds, frozen=True, kw_only=True):
-    """Of `servers` the last is alone at first. `links` come up between the two parts, and again after a
-    suspicion; `probes` end while something is under way or not."""
+    """Of `servers` the last is alone at first; with `lanes`, the first. `links` come up between the two
+    parts, and again after a suspicion; `probes` end while something is under way or not."""
 
     changes: int = 0
     crashes: int = 1
@@ -104,6 +100,13 @@ class HeedsOldPartings(SetCore):
         return False
 
 
+class OffersStaleGroups(SetCore):
+    """A part that has changed a group since it offered itself merges as it was then."""
+
+    def _stands(self, who: ServerId, part: SetPart | None) -> bool:
+        return part is not None and part.base == self.state.base
+
+
 class ForgetsItsOwnPart(SetCore):
     """Only the other part must agree to a merge."""
 
@@ -112,12 +115,6 @@ class ForgetsItsOwnPart(SetCore):
         if isinstance(phase, Coordinating) and is_merge(phase.proposal):
             return super()._awaited() - frozenset(self.state.view.servers)
         return super()._awaited()
-
-
-def _join_below(server: Domain) -> GroupChange:
-    member = MemberId(Endpoint(f"{server}.h1/{server}#1"), (1, 1))
-    kind = GroupKind(MembershipKind.AGREED)
-    return GroupChange(Group("chess", SET), GroupVerb.JOIN, (member,), f"a member of {server}", kind=kind)
 
 
 class ReformModel(SetModel):
@@ -131,6 +128,7 @@ class ReformModel(SetModel):
         "old-partings": "an isolation of before a merge counts after it",
         "keep-isolation": "a merge that was called off leaves isolation behind",
         "groups-left": "a merge leaves the groups of the other part behind",
+        "stale-offer": "a part merges with the groups that it had when it offered itself (with `lanes`)",
     }
     _kinds: ClassVar[dict[str, type[SetCore]]] = {
         "any-base": MergesAnyBase,
@@ -139,16 +137,20 @@ class ReformModel(SetModel):
         "old-partings": HeedsOldPartings,
         "keep-isolation": KeepsIsolation,
         "groups-left": LeavesGroupsBehind,
+        "stale-offer": OffersStaleGroups,
     }
     _faults: ClassVar[tuple[str, ...]] = ("crashes", "suspicions", "losses", "haste", "links", "probes")
 
     def __init__(self, bounds: ReformBounds | None = None, plant: str | None = None) -> None:
         super().__init__(bounds or ReformBounds(), plant)
-        self.changes = tuple([_join_below(name) for name in reversed(self.names)])
+        if not self.bounds.lanes:
+            self.changes = tuple([join_below(name) for name in reversed(self.names)])
         self._ends: dict[tuple[int, ...], str] = {}
 
     def initial(self) -> tuple[int, ...]:
         last = len(self.ids) - 1
+        if self.bounds.lanes:  # the part that offers itself has some
+            return self._world([[0], range(1, last + 1)])
         return self._world([range(last), [last]])
 
     def actions(self, state: tuple[int, ...]) -> list[SetAct]:
@@ -191,7 +193,7 @@ class ReformModel(SetModel):
         numbers = self._numbers
         found = super()._unfinished(state)
         nodes: list[SetNode] = [numbers[each] for each in state[: len(self.names)]]
-        tables = {(node.state.base, node.state.table) for node in nodes if not node.crashed}
+        tables = {((node.state.base, node.tips), node.state.table) for node in nodes if not node.crashed}
         if len({base for base, _ in tables}) < len(tables):
             found.append("one last commit, and different groups")
         if not found and (end := self._end_of(state)):
@@ -222,7 +224,9 @@ class ReformModel(SetModel):
 
     def _drained(self, state: tuple[int, ...], living: Sequence[int]) -> tuple[int, ...]:
         for _ in range(1_000):
-            acts = [each for each in SetModel.actions(self, state) if each.verb in ("deliver", "wait")]
+            acts = [
+                each for each in SetModel.actions(self, state) if each.verb.startswith(("deliver", "wait"))
+            ]
             if not acts:
                 return state
             state = self._apply(state, acts[0])[0]
