@@ -33,7 +33,16 @@ from rostra.core.effects import (
 )
 from rostra.core.records import RECORD_BYTES_MAX
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
+from rostra.errors import (
+    UNDECODABLE,
+    BadInput,
+    NameTaken,
+    NotAllowed,
+    NotAvailable,
+    Refused,
+    StoreFailed,
+    TooLarge,
+)
 from rostra.names import Domain, Group, check_not_transient, host_of, inside, make_group
 from rostra.protocols.access.closed import keep_copy, load_copies
 from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX, SHOWN_AGAIN_S, SHOWN_OF_HOST_MAX
@@ -91,7 +100,7 @@ class AccessServer(Service):
             case Asked(_, token, CloseGroup() | ReopenGroup() as request):
                 try:
                     return [*self._close(request), Answer(token, Done()), *self._tell_closed(self.domain)]
-                except (BadInput, Refused) as refusal:
+                except (BadInput, Refused, NotAvailable) as refusal:
                     return [Answer(token, denied(refusal))]
             case Received(sender, ClosedTold(closed)):
                 return self._closed_told(sender, closed)

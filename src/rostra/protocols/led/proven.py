@@ -5,7 +5,7 @@ A leader checks what is attached to it (S-012, TS2), and so does every agent on 
 the endpoint, so no agent can list one for a member that is not its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import astuple, replace
@@ -54,15 +54,16 @@ def is_refused(
     return bool(why)
 
 
-def with_permit(gate: Gate, letter: Datagram) -> Datagram:
-    """Of a restricted set: our `Assert` with a proof of ours."""
-    if type(letter) is not Assert or "!" not in letter.group.name:
+def with_permit(gate: Gate, letter: Datagram, members: Iterable[Endpoint]) -> Datagram:
+    """Of a restricted set: our `Assert` with a proof of ours, that of a member if there is one."""
+    group = letter.group
+    if type(letter) is not Assert or "!" not in group.name:
         return letter
-    ours = [(me, proof) for (me, group), proof in gate.permits.items() if group == letter.group]
-    if not ours:
-        return letter
-    me, proof = ours[-1]
-    return ProvenAssert(*astuple(letter), endpoint=me, proof=proof)
+    me = next((each for each in members if (each, group) in gate.permits), None)
+    me = me or next((each for each, named in reversed(gate.permits) if named == group), None)
+    return (
+        letter if me is None else ProvenAssert(*astuple(letter), endpoint=me, proof=gate.permits[me, group])
+    )
 
 
 def with_proofs(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:
