@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rostra.core.effects import Answer, Asked, Effect, Ignored, Received, Send, Tell
+from rostra.core.effects import Answer, Asked, Effect, Ignored, Received, Send, Tell, TimerFired
 from rostra.core.stack import Stack
 from rostra.errors import BadName
 from rostra.groups.kinds import DeliveryKind, GroupKind
@@ -17,7 +17,9 @@ from rostra.protocols.access.proofs import Signer
 from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique
 from rostra.protocols.access.server import ACCESS_SERVER
 from rostra.protocols.access.unique import UNIQUE_AGENT
-from rostra.protocols.claims.agent import CLAIM_AGENT
+from rostra.protocols.claims import agent as claim_agent
+from rostra.protocols.claims.agent import AGAIN, CLAIM_AGENT
+from rostra.protocols.claims.config import ASK_TIMES_MAX
 from rostra.protocols.claims.messages import Claim, ClaimAnswer
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.led.core import CircuitDown, CircuitUp, LeaderNamed, MemberCame, TreeCore
@@ -53,6 +55,7 @@ from tests.attacks.test_h6_protected_names import (
 )
 from tests.attacks.test_h6_protected_names import SERVER as ABOVE
 from tests.cores.test_claims import AGREED, LED, Server, claim, released
+from tests.cores.test_claims import Agent as ClaimingAgent
 from tests.cores.test_led_services import CHESS, EU, FR, H1, H2, H3, Agent, letters
 from tests.cores.test_led_transient import ANN, Owner
 
@@ -163,6 +166,20 @@ def test_a_founder_whom_the_directory_refuses_holds_no_lock() -> None:
     [refused] = answers(agent.step(0.0, Received(ABOVE, reply)))
     assert refused.code == "TOO_LARGE"
     assert not agent[UNIQUE_AGENT].founders and not agent[CLAIM_AGENT].held
+
+
+def test_claims_of_a_silent_server_fill_no_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was not answered is released again and again: it may have counted."""
+    monkeypatch.setattr(claim_agent, "CLAIMS_OF_HOST_MAX", 4)
+    agent = ClaimingAgent()
+    mallory = agent.open("mallory")
+    for number in range(20):
+        agent.join(mallory, LED, Group(f"g{number}", EU))
+        for _ in range(ASK_TIMES_MAX + 1):
+            agent.step(TimerFired(AGAIN))
+    assert len(agent.claims.releasing) == 8 and not agent.claims.asked
 
 
 # Closed groups
