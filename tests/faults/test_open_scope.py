@@ -194,6 +194,20 @@ def restart_all(world: World) -> None:
             world.restart(path)
 
 
+@pytest.mark.spec("C-171")
+def test_a_row_that_was_dropped_while_another_replica_took_over_widens_the_scope_no_more() -> None:
+    world = made(replicas={"eu.fr.paris": 3}, history=False).run(5.0)
+    ann, bob = joined(world, A), joined(world, FAR)
+    seats = world.replicas.of[Domain("eu.fr.paris")]
+    voters = {seat: world.replicas.replica_of(world.processes[seat]) for seat in seats}
+    leader = next(seat for seat, voter in voters.items() if voter is not None and voter.leads)
+    ann.leave_open("chess")
+    world.crash(leader)
+    world.run(4 * (QUICK.contract_after_s + QUICK.linger_s))
+    assert scopes(world, bob) == {Domain("eu.de.bonn")}
+    assert rows(world) == set(enclosing(bob.host)[1:])
+
+
 def changes_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many members each step of an agent took into the directory and out of it."""
     found: list[int] = []

@@ -47,6 +47,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.records import Records
+from rostra.core.room import leaves_room
 from rostra.core.stack import ServiceName
 from rostra.errors import (
     REFUSALS,
@@ -243,8 +244,9 @@ class AccessAgent(AskingService[Stay]):
             )
         if stay in self.applying:
             raise Refused(f"{me} is joining {group} already", fix="wait for the answer")
-        if len(self.applying) >= ASKED_MAX:
-            raise TooLarge(f"{ASKED_MAX} joins of {self.host} wait for authorities", fix="try again later")
+        users, user = [self._agent.user_of(each) for each, _ in self.applying], self._agent.user_of(me)
+        if not leaves_room(ASKED_MAX, len(users), lambda: users.count(user)):
+            raise TooLarge(f"{len(users)} joins of {self.host} wait for authorities", fix="try again later")
         if len(self.permitted) >= PERMITTED_MAX:
             for each in sorted([each for each in self.permitted if not self._is_member(each)]):
                 self._forget(each)

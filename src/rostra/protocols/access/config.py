@@ -28,6 +28,10 @@ REVOCATIONS_MAX: Final = 1_024
 REVOCATIONS_OF_ROOT_MAX: Final = 256
 """Of one installed authority and those below it: none can take the room of the others."""
 
+REVOCATION_BYTES_MAX: Final = 1_000_000
+"""Of all revocations, which are one record; those of one installed authority take a quarter. A chain of long
+names takes 6 KB."""
+
 CLOSED_MAX: Final = 4_096
 """Closed groups of one scope. Each is told to all servers and agents inside."""
 
@@ -53,7 +57,7 @@ HOLDER_BYTES_MAX: Final = 200
 """Who has a name, as a text for people."""
 
 ASKED_MAX: Final = 256
-"""Joins of one host that wait for authorities."""
+"""Joins of one host that wait for authorities; of one user, as many as are free."""
 
 ASKED_AT_ONCE: Final = 32
 """Members of an authority's group that are asked for its key about one join. Any program may be in that

@@ -16,9 +16,12 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Final
 
+import msgspec
+
 from rostra.names import Endpoint, Group, RestrictedName
 from rostra.names.groups import relayed_group_name
 from rostra.protocols.access.config import (
+    REVOCATION_BYTES_MAX,
     REVOCATIONS_MAX,
     REVOCATIONS_OF_ROOT_MAX,
     AccessConfig,
@@ -74,9 +77,12 @@ class Judge(Gate):
         self._began_ms, self._began = incarnation, None
 
     def clock_ms(self, now: float) -> int:
+        return max(self._own_clock_ms(now), self._seen_ms)
+
+    def _own_clock_ms(self, now: float) -> int:
         self.begin(now)
         assert self._began is not None
-        return max(self._began_ms + round((now - self._began) * 1000), self._seen_ms)
+        return self._began_ms + round((now - self._began) * 1000)
 
     # Proofs
 
@@ -109,7 +115,9 @@ class Judge(Gate):
         said = proof_text(self.world, group, endpoint, proof.from_ms, proof.until_ms)
         if not is_signed(key, proof.signature, said):
             return WRONG_SIGNATURE, 0
-        if proof.from_ms - SKEW_MS_MAX <= self.clock_ms(now) + SKEW_MS_MAX:
+        # By our own clock: else each proof could move time on from where the last one moved it to, and an
+        # authority end the proofs of all others.
+        if proof.from_ms - SKEW_MS_MAX <= self._own_clock_ms(now) + SKEW_MS_MAX:
             self._seen_ms = max(self._seen_ms, proof.from_ms - SKEW_MS_MAX)
         return "", min(proof.until_ms, until_ms)
 
@@ -172,13 +180,28 @@ class Judge(Gate):
         said = revocation_text(self.world, name, revocation.key, by)
         if not is_signed(key, revocation.signature, said):
             return "the signature is not that authority's"
-        root = by.split("/")[0]
-        of_root = [each for each, _ in self.revoked if each.split("/")[0] == root]
-        if len(of_root) >= REVOCATIONS_OF_ROOT_MAX or len(self.revoked) >= REVOCATIONS_MAX:
+        # What the revoked one and those below it revoked needs no room any more: all that they established is
+        # void. So none can fill the table to keep itself from being revoked.
+        before, root = (name, revocation.key), by.split("/")[0]
+        kept = {each: said for each, said in self.revoked.items() if before not in self._rests_on(said)}
+        sizes = {each: len(msgspec.msgpack.encode(said)) for each, said in kept.items()}
+        of_root = [size for (each, _), size in sizes.items() if each.split("/")[0] == root]
+        size = len(msgspec.msgpack.encode(revocation))
+        if (
+            len(of_root) >= REVOCATIONS_OF_ROOT_MAX
+            or len(kept) >= REVOCATIONS_MAX
+            or sum(of_root) + size > REVOCATION_BYTES_MAX // 4
+            or sum(sizes.values()) + size > REVOCATION_BYTES_MAX
+        ):
             return f"{len(of_root)} revocations of {root} are kept: install it with another key"
-        self.revoked[name, revocation.key] = revocation
+        self.revoked = {**kept, before: revocation}
         self._verdicts.clear()
         return ""
+
+    def _rests_on(self, said: Revocation) -> set[tuple[str, bytes]]:
+        """The keys that make its signer an authority."""
+        above = said.by.rsplit("/", len(said.chain))[0]
+        return {(above, self.roots.get(above, b"")), *[(link.name, link.key) for link in said.chain]}
 
 
 def authority_of(name: str) -> str | None:

@@ -38,14 +38,11 @@ from rostra.names import Endpoint, Group
 from rostra.protocols.access.events import MemberListed, MemberUnlisted
 from rostra.protocols.access.requests import JoinUnique
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
-from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, LOCKS
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import Absolute, Denied, Join, Leave, PutOut, Resolve, denied
 
 UNIQUE_AGENT: Final = ServiceName["UniqueAgent"]("access unique")
-
-LOCKS: Final = "rostra/unique/"
-"""The names of locks; those that begin with ``rostra/`` are the system's."""
 
 RESOLVE_S: Final = 10.0
 """How long the servers may take to say who is in the group."""
@@ -167,9 +164,11 @@ class UniqueAgent(AskingService[UniqueQuestion]):
                 self._now, self, AGENT, Asked(me, founder.token, Join(group, join.online, False, join.meta))
             )
             self.founders[founding] = Founder(join, None)
-            table = self._agent.groups.get(group)
-            if table is not None and me in table.members:
-                self._out.append(MemberListed(me, group, table.members[me].stamp, join.online))
+            if not self._is_in(founding):  # the directory refused it
+                self._give_up(founding, None)
+            else:
+                stamp = self._agent.groups[group].members[me].stamp
+                self._out.append(MemberListed(me, group, stamp, join.online))
             self._sift(effects)
 
     def _give_up(self, founding: Founding, refusal: Denied | None, *, locked: bool = True) -> None:

@@ -218,6 +218,11 @@ class ClaimAgent(Service):
                 f"the server of {group.scope} is out of sight: {self.host} is cut off from {self._server}",
                 fix="ask again when it is back",
             )
+        elif len(self.releasing) >= 2 * CLAIMS_OF_HOST_MAX:
+            raise TooLarge(
+                f"{len(self.releasing)} claims of {self.host} are in doubt: their servers do not answer",
+                fix="ask again later",
+            )
         elif not self._has_room(event.endpoint):
             raise TooLarge(
                 f"{self.host} claims groups for its users, and for one of them no more than are free",

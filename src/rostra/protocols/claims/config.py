@@ -2,6 +2,10 @@
 
 from typing import Final
 
+LOCKS: Final = "rostra/unique/"
+"""The names of locks (`access/unique.py`): this, and the group's. Those that begin with ``rostra/`` are the
+system's."""
+
 CLAIMS_MAX: Final = 65_536
 """Claims of one scope. Each is a record on the disks of its server, about 300 bytes."""
 

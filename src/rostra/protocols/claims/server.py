@@ -52,7 +52,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, host_of, inside
-from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S, LOOK_AGAIN_S
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S, LOCKS, LOOK_AGAIN_S
 from rostra.protocols.claims.messages import (
     Claim,
     ClaimAnswer,
@@ -215,18 +215,18 @@ class ClaimServer(Service):
             if message.over and holds:
                 removed += self.table.release(name, self.domain, permanent=permanent)
             standing = self.table.get(name)
-            if standing is None:
+            if standing is None or self._is_closed_to(message):
                 return [*map(Secure, removed), _answer(message)]
             removed += self.table.records_of(name, host)
             removed.sort(key=lambda each: each.version)
             return [*map(Secure, removed), _answer(message, standing.group_kind, standing.birth)]
         assert isinstance(message, Claim)
+        if not holds and self._is_closed_to(message):
+            none = _answer(message, code=NoSuchGroup.code, why="there is no such group")
+            return [ClaimRefused(host, message.group, CLOSED), none]
         if standing is None or standing.group_kind == message.group_kind:
             if no_room and not holds:
                 return [_ignored(message, NO_ROOM), _answer(message, code=StoreFailed.code, why=no_room)]
-            if not holds and self._gate.is_closed_to(message.group, host):
-                none = _answer(message, code=NoSuchGroup.code, why="there is no such group")
-                return [ClaimRefused(host, message.group, CLOSED), none]
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
             if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
@@ -263,6 +263,11 @@ class ClaimServer(Service):
                 asked = ClaimAnswer(self._new_id(), host, message.group, kind, standing.birth)
                 found.append(Send(hop, asked))
         return found
+
+    def _is_closed_to(self, message: ClaimMessage) -> bool:
+        """Whatever is asked about such a group, or the lock of its name, the answer is that of no group."""
+        group = Group(message.group.name.removeprefix(LOCKS), message.group.scope)
+        return self._gate.is_closed_to(group, message.claimer)
 
     # Of a wider one
 

@@ -58,10 +58,8 @@ class ClaimTable:
         return sorted(self._claims)
 
     def holders(self) -> list[Domain]:
-        """Of groups with a monitor of their own."""
         self._load()
-        claims = [each for each in self._claims.values() if each.group_kind.is_monitored]
-        return sorted({host for claim in claims for host in claim.holders})
+        return sorted({host for claim in self._claims.values() for host in claim.holders})
 
     def held_by(self, host: Domain) -> list[str]:
         self._load()

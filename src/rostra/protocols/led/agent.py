@@ -616,7 +616,8 @@ class LedAgent(Service):
     def _circuit(self, peer: Domain, event: Event) -> None:
         match event:
             case CircuitUp() | CircuitDown():
-                for group in list(self.trees):
+                concerned = [group for group, tree in self.trees.items() if peer in tree.connected]
+                for group in concerned:
                     self._tree_step(group, event)
                 if isinstance(event, CircuitUp):
                     self.transient.circuit_up(peer)
@@ -647,7 +648,9 @@ class LedAgent(Service):
         if to == self.host:
             self._letters.append((to, letter))
         else:
-            self._post_packet(to, with_permit(self.directory.gate, letter))
+            known = self.sets.get(letter.group)
+            members = known.members if known else ()
+            self._post_packet(to, with_permit(self.directory.gate, letter, members))
 
     def _post_packet(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
@@ -745,9 +748,9 @@ class LedAgent(Service):
 
     def proven(self, group: Group, members: Members) -> Members:
         """Those that may be in the set. Their proofs are for agents: a new one is no news for programs."""
-        if "!" not in group.name:
-            return members
         proven = self.directory.gate.screen(self._now, group, members)
+        if "!" not in group.name:
+            return proven
         return tuple(
             [replace(each, attributes=DoubtAttributes() if each.in_doubt else None) for each in proven]
         )

@@ -80,8 +80,14 @@ class LedFollows:
         if result.ending is QueryEnding.LIST:
             assert result.leader is not None, "a list of no leader"
             follow.known = (result.leader, result.life, result.version)
-        if result.entries is not None or result.ending is QueryEnding.NONE:
+        is_restricted = "!" in group.name
+        if result.entries is not None or result.ending is QueryEnding.NONE or is_restricted:
             entries = listed(result.entries or (), follow.group_kind)
+            if (
+                is_restricted
+            ):  # a member whose agent keeps it when its proof has ended is no news of the leader
+                is_same = result.entries is None and result.ending is QueryEnding.LIST
+                follow.listed = entries = follow.listed if is_same else entries
             members = tuple([without_doubt(each) for each in self._agent.proven(group, entries)])
             if members != follow.members:
                 follow.members = members

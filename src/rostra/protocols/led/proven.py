@@ -8,7 +8,7 @@ Of a set that its authority closes, agents know their own proofs alone. So quest
 list carry one of the host that asks, and an agent that attaches has a member with one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec.structs import astuple, replace
@@ -84,16 +84,17 @@ def _why_unproven(now: Instant, gate: Gate, sender: Domain, letter: Datagram) ->
     return "no proof of a member of that host"
 
 
-def with_permit(gate: Gate, letter: Datagram) -> Datagram:
-    """Of a restricted set, our `Assert` with a proof of ours; of one that its authority closes, questions."""
+def with_permit(gate: Gate, letter: Datagram, members: Iterable[Endpoint]) -> Datagram:
+    """Of a restricted set, our `Assert` with a proof of ours, of a member if there is one; of one that its
+    authority closes, questions too."""
     proven, group = _PROVEN.get(type(letter)), letter.group
     if proven is None or "!" not in group.name:
         return letter
     ours = gate.permits.of(group)
     if not ours or (proven is not ProvenAssert and not gate.is_by_authority(group)):
         return letter
-    me, proof = next(reversed(ours.items()))
-    return proven(*astuple(letter), endpoint=me, proof=proof)
+    me = next((each for each in members if each in ours), next(reversed(ours)))
+    return proven(*astuple(letter), endpoint=me, proof=ours[me])
 
 
 def let_through(now: Instant, gate: Gate, peer: Domain, message: Any, out: list[Effect]) -> Any:

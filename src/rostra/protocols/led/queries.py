@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, SetTimer, TimerKey
 from rostra.core.room import SharedRoom
-from rostra.names import Domain, Group
+from rostra.names import Domain, Group, inside
 from rostra.protocols.led.config import QUERIES_MAX, STEPS_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
-from rostra.protocols.led.messages import Entries, LeaderAsked, LeaderTold, ListAsked, ListTold
+from rostra.protocols.led.messages import Entries, LeaderAsked, LeaderTold, ListAsked, ListTold, is_sound
 
 QUERY = "query"
 
@@ -101,6 +101,10 @@ class ListQueries:
         query = self.open.get(told.number)
         if query is None or query.group != told.group or query.asked != sender:
             out.append(Ignored("ListTold", "late reply"))
+            return
+        entries = told.entries or ()
+        if not is_sound(entries) or not all(inside(told.group.scope, each.origin) for each in entries):
+            out.append(Ignored("ListTold", "not a list"))
             return
         if told.leading:
             found = ListResult(QueryEnding.LIST, sender, told.life, told.version, told.entries)

@@ -188,7 +188,7 @@ class Sequences:
             raise Unreachable(f"the leader of {group} did not answer", fix="ask again")
         if result.ending is QueryEnding.NONE:
             raise NoSuchGroup(f"there is no set {group}", fix="has it members?")
-        listed_now = listed(result.entries or (), None)
+        listed_now = self._agent.proven(group, listed(result.entries or (), None))
         destinations = tuple([each.endpoint for each in listed_now if each.endpoint != me])
         hosts = frozenset(map(host_of, destinations))
         self._agent.wanted.check(user, hosts)
@@ -320,7 +320,7 @@ class Sequences:
         source, _, group = key
 
         def hear(result: ListResult) -> None:
-            members = listed(result.entries or (), None)
+            members = self._agent.proven(group, listed(result.entries or (), None))
             while len(self._allowed) >= CHECKED_MAX:
                 del self._allowed[next(iter(self._allowed))]
             self._allowed[key] = source in {member.endpoint for member in members}
@@ -347,6 +347,9 @@ class Sequences:
         known = self.opened.get(letter.number)
         if known is None or known.group != letter.group or letter.message > known.sent:
             self._agent.out.append(Ignored("SequenceTaken", "late reply"))
+            return
+        if all(host_of(each) != sender for each in known.destinations):
+            self._agent.out.append(Ignored("SequenceTaken", "not a destination"))
             return
         taken = {**dict(known.taken)}
         taken[sender] = max(taken.get(sender, 0), letter.message)

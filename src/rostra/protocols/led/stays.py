@@ -33,6 +33,7 @@ class LedFollow(Struct, eq=False):
 
     query: int | None = None
     known: tuple[Domain, int, int] | None = None  # the leader, and the version of its list
+    listed: Members = ()  # of a restricted group: what the leader said, with proofs, which may end
     members: Members | None = None  # what was told
     signpost: Domain | None = None  # an agent that is in the set
     group_kind: GroupKind = LED

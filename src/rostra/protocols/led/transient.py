@@ -31,7 +31,17 @@ from msgspec.structs import replace
 from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
 from rostra.core.room import SharedRoom
 from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, TooLarge
-from rostra.names import Domain, Endpoint, Group, host_of, incarnation_of, inside, parent, scope_to_use
+from rostra.names import (
+    Domain,
+    Endpoint,
+    Group,
+    host_of,
+    incarnation_of,
+    inside,
+    parent,
+    parse_group_name,
+    scope_to_use,
+)
 from rostra.protocols.led.config import (
     LOST_SETS_MAX,
     ROSTER_MAX,
@@ -179,6 +189,8 @@ class TransientSets:
             raise NotInScope(
                 f"{agent.host} is not in {create.scope}", fix=scope_to_use(create.scope, agent.host)
             )
+        name = f"{me}~{agent.me.life}-{incarnation_of(me)}-{create.at_ms}-{self._made + 1}"
+        parse_group_name(name)  # the path of a host may be too long for it
         user = agent.directory.user_of(me)
         if not self._sets_of.has_room(user):
             raise TooLarge(
@@ -186,7 +198,7 @@ class TransientSets:
             )
         self._sets_of.take(user)
         self._made += 1
-        group = Group(f"{me}~{agent.me.life}-{incarnation_of(me)}-{create.at_ms}-{self._made}", create.scope)
+        group = Group(name, create.scope)
         self.owned[group] = OwnedSet(group, me, create.readmit, user)
         agent.lists_changed(group)
         agent.out.append(Answer(token, SetCreated(group)))

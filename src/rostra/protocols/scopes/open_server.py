@@ -99,6 +99,8 @@ class OpenServer(Service):
                     out.append(Ignored(type(message).__name__, "not a neighbour"))
             case LinkUp(peer) | LinkMoved(peer):
                 self._up.add(peer)
+                if isinstance(event, LinkMoved) and self._neighbours.relation(peer) is Relation.CHILD:
+                    self._unlinked(peer)  # what it dropped meanwhile is lost: it says anew what it has
                 self._linked(peer)
             case LinkDown(peer):
                 self._up.discard(peer)
