@@ -80,11 +80,16 @@ class Server:
 
     def answer(self, sender: str, message: Any) -> ClaimAnswer:
         """The last thing that it does is to answer; and all before it is to be secured."""
-        *before, last = self.hears(sender, message)
+        *before, last = [each for each in self.hears(sender, message) if not self.is_look(each)]
         assert all(isinstance(effect, Secure) for effect in before), before
         assert isinstance(last, Send) and last.to == sender and isinstance(last.message, ClaimAnswer)
         assert last.message.id == message.id
         return last.message
+
+    def is_look(self, effect: Effect) -> bool:
+        """For a holder of a claim that another host wants."""
+        asked = effect.message if isinstance(effect, Send) else None
+        return isinstance(asked, ClaimAnswer) and asked.id.server == self.claims.domain
 
 
 # At the server of the scope
@@ -639,3 +644,30 @@ def test_a_host_out_of_sight_may_begin_nothing_before_it_has_asked_again() -> No
     [asked] = sent(agent.step(LinkUp(FR, 1)), Claim)
     agent.answered(asked, ON_DISK, made=True)
     assert agent.claims.made == {CHESS}
+
+
+# Holders that forgot
+
+
+def test_a_holder_is_looked_for_when_another_kind_is_wanted_and_releases_what_it_has_no_part_in() -> None:
+    eu = Server("eu", "eu.fr", "eu.de")
+    eu.hears("eu.fr", claim("eu.fr.h1"))
+    effects = eu.hears("eu.de", claim("eu.de.h1", LED))
+    [look] = [each for each in effects if eu.is_look(each)]
+    assert isinstance(look, Send) and look.to == "eu.fr" and look.message.claimer == H1
+    again = eu.hears("eu.de", claim("eu.de.h1", LED))
+    assert not [each for each in again if eu.is_look(each)], "not for every join"
+    assert sent(Agent().hears(look.message), ClaimReleased)
+    holder = Agent()
+    [asked] = sent(holder.join(holder.open("ann")), Claim)
+    assert sent(holder.hears(look.message), ClaimReleased) == []
+    holder.answered(asked, ATOMIC)
+    assert sent(holder.hears(look.message), ClaimReleased) == []
+
+
+def test_a_holder_that_has_not_come_since_its_cluster_was_started_has_so_long() -> None:
+    fr = Server("eu.fr", "eu", cluster=True)
+    look = ClaimAnswer(an_id("eu"), H1, CHESS, ATOMIC, 1)
+    assert SetTimer(("claims", GONE, H1), GONE_S) in fr.hears("eu", look)
+    [release] = sent(fr.step(TimerFired(("claims", GONE, H1))), ClaimReleased)
+    assert (release.claimer, release.group) == (H1, CHESS)

@@ -217,8 +217,8 @@ def test_a_host_that_stood_still_alone_does_not_go_on_when_another_has_begun_the
     assert begun.result == Done() and members(other) == (other.address,)
     alone.say_in_order(LEDGER, b"late")
     world.resume(alone.host)
-    world.run(0.5)
-    assert LEDGER not in alone.orders and said(alone) == []
+    world.run(0.05)
+    assert LEDGER not in alone.orders, "before anything that waited for it"
 
 
 def test_a_host_that_stood_still_for_less_than_that_goes_on() -> None:
@@ -235,16 +235,16 @@ def test_a_host_that_stood_still_for_less_than_that_goes_on() -> None:
 
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_host_that_forgot_a_wide_name_together_with_its_server_does_not_lock_it(is_back: bool) -> None:
-    world = made({"eu.fr": 2, "eu.de": 1})
+    world = made({"eu.de": 1, "eu.fr": 1})
     (first,) = joined(world, 1, WIDE)
     world.crash(first.host)
-    world.crash("eu.fr")
+    world.crash("eu.de")
     world.run(1.0)
-    world.restart("eu.fr")
+    world.restart("eu.de")
     if is_back:
         world.restart(first.host)
     world.run(5.0)
-    other = world.program(Domain("eu.de.h1"))
+    other = world.program(Domain("eu.fr.h1"))
     early = other.join_ordered(WIDE, membership=RELAXED)
     world.run(20.0)
     assert isinstance(early.result, Denied) and early.result.retriable, "it may be alive, for all it knows"

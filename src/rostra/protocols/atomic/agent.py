@@ -217,6 +217,8 @@ class OrderAgent(Service):
     def _check_clock(self, now: Instant, event: Event, out: list[Effect]) -> None:
         """A host that stood still for so long that its claims may not count any more does nothing before it
         has noticed: its server may have given it up, and another host may have begun the group."""
+        if isinstance(event, LinkUp | LinkDown | LinkMoved):
+            return  # the services below have not heard of it yet
         due = self._clock_due
         if due is not None and now > due + CLOCK_S:
             self.monitored.apart(now, STOOD_STILL, out)

@@ -151,14 +151,17 @@ class Gallery:
         """To those who are in it; whole to those who have none yet, and if it cannot be made of the last."""
         host = None if orderer is None else orderer.host
         out.append(ViewPlaced(self.group, view.key, position, host, self.stable, view.fence))
-        view = view if self.view is None else since(self.view, view)
-        follows = self.view is not None and is_next(self.view, view)
+        before = self.view
+        view = view if before is None else since(before, view)
+        follows = before is not None and is_next(before, view)
+        was = frozenset() if before is None else before.endpoints
         self.view = view
         inside = view.endpoints
-        for knows in (True, False):
-            some = [each for each in self.members.values() if each.me in inside and each.knows is knows]
+        for had in (True, False):  # who was in the last one, and was given it
+            some = [each for each in self.members.values() if each.me in inside]
+            some = [each for each in some if (each.knows and each.me in was) is had]
             if some:
-                self._give(sorted(some, key=_name), view.item(whole=not (knows and follows)), out)
+                self._give(sorted(some, key=_name), view.item(whole=not (had and follows)), out)
         for each in self.members.values():
             if each.me in inside and not each.knows:
                 each.knows = True

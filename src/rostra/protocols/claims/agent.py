@@ -298,8 +298,8 @@ class ClaimAgent(Service):
                 self._stands(now, group, answer.group_kind, out)
         elif asked is None or answer.id not in asked.ids:
             out.append(Ignored("ClaimAnswer", "late reply"))
-            if answer.group_kind is not None and not self._has_part(group):
-                self._release(group, out)  # it stands for an earlier life of ours
+            if answer.id.server != self.host and answer.group_kind is not None and not self._has_part(group):
+                self._release(group, out)  # we did not ask: it stands for an earlier life of ours
         elif answer.code:
             self._failed(group, asked, answer, out)
         else:
