@@ -78,6 +78,7 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore living $(ARGS)
 	@$(BIN)/rostra sim explore lease --set ticks=3 --set stops=0 $(ARGS)
 	@$(BIN)/rostra sim explore lease --set ticks=2 $(ARGS)
+	@$(BIN)/rostra sim explore lease --set ticks=1 --set joins=1 $(ARGS)
 	@$(BIN)/rostra sim explore registrar --set leaves=1 $(ARGS)
 	@$(BIN)/rostra sim explore registrar --set believes=3 --set fires=0 $(ARGS)
 	@$(BIN)/rostra sim explore move --set restarts=1 $(ARGS)

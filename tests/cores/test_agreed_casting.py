@@ -262,7 +262,7 @@ def test_a_life_that_the_link_does_not_know_is_not_taken() -> None:
     core = Net("ab", listen="ab").cores["a"]
     assert taken(core, heard(frame(1, life=9))) == ["1"], "of a server without a link"
     assert taken(core, LinkUp(Domain("eu.b"), 2), heard(frame(2, life=2))) == ["2"]
-    assert taken(core, heard(frame(3, life=9)), heard(frame(4, life=1)), heard(frame(3, life=2))) == ["3"]
+    assert taken(core, heard(frame(5, life=9)), heard(frame(4, life=1)), heard(frame(3, life=2))) == ["3"]
     assert taken(core, LinkMoved(Domain("eu.b"), 3), heard(frame(1, life=3))) == ["1"]
 
 

@@ -366,6 +366,40 @@ def test_a_part_that_never_stops_changing_is_merged_nevertheless() -> None:
     assert net.agreed() and sorted(net.view("a")) == list("abc") and count < 20
 
 
+@pytest.mark.spec("V-066", "V-103", "V-105")
+def test_parts_that_are_never_idle_offer_and_merge_before_their_next_change() -> None:
+    net = formed("abcd")
+    cut(net, "ab", "cd")
+    net.ask("a", enters("a1"), enters("a2"))
+    net.ask("c", enters("c1"), enters("c2"))
+    net.sent.clear()
+    for one, other in ("ac", "ad", "bc", "bd"):
+        net.link(one, other)
+
+    def sent(sender: str, to: str) -> list[str]:
+        return [type(message).__name__ for who, whom, message in net.sent if (who, whom) == (sender, to)]
+
+    assert sent("a", "c") == ["SetProbe"], "though a coordinates a change"
+    net.deliver("c", "a")
+    assert sent("a", "c") == ["SetProbe", "SetProbe"], "the junior part's probe is answered"
+    net.deliver("a", "c")
+    assert sent("c", "a") == ["SetProbe"], "c coordinates one, too"
+    net.deliver("c", "d")
+    net.deliver("d", "c")
+    assert isinstance(net.cores["c"].state.phase, Offering) and len(net.cores["c"].state.queue) == 1
+    net.deliver("c", "a")
+    net.deliver("a", "b")
+    net.deliver("b", "a")
+    match net.cores["a"].state.phase:
+        case Coordinating(proposal):
+            assert isinstance(proposal.change, PartsMerged)
+    net.reform()
+    assert net.agreed() and sorted(net.view("a")) == list("abcd")
+    assert {each.endpoint for each in group(net, "a").view.ids} == {
+        member(each).endpoint for each in ("a1", "a2", "c1", "c2")
+    }
+
+
 def test_a_coordinator_that_hears_of_the_merge_from_a_busy_server_makes_way() -> None:
     net = formed("abc")
     cut(net, "a", "bc")

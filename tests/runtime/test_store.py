@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import rostra.runtime.store as store_module
 from rostra.core.records import RECORD_BYTES_MAX, KeyedRecord, Records, RecordSet
 from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain, Group, replica_path
@@ -293,21 +294,27 @@ def test_a_disk_that_lost_records_takes_nothing_any_more(tmp_path: Path) -> None
     assert list(Disk(tmp_path, HOST).registry().own.under("claim/")) == []
 
 
-def test_writes_in_the_room_that_was_made_lengthen_neither_the_file_nor_its_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pages", [store_module.LOG_PAGES, 300])
+def test_writes_in_the_room_that_was_made_lengthen_neither_the_file_nor_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
     """Blocks of a full disk that are not ours already are not to be had. A log that was copied into the file
     is written again from its beginning."""
+    monkeypatch.setattr(store_module, "LOG_PAGES", pages)
     store = Disk(tmp_path, HOST)
+    store.keep_free(200_000)
     store.make_room()
     sizes = {each.name: each.stat().st_size for each in tmp_path.glob("*.sqlite*")}
     assert set(sizes) == {f"{HOST}.sqlite", f"{HOST}.sqlite-wal"}
     for version in range(1, 101):
-        store.persist(KeyedRecord(f"claim/{version % 4}", version, bytes([version]) * 5_000))
+        size = 195_000 if version % 10 == 0 else 500
+        store.persist(KeyedRecord(f"claim/{version % 4}", version, bytes([version]) * size))
         store.sync()
     assert {each.name: each.stat().st_size for each in tmp_path.glob("*.sqlite*")} == sizes
     store.make_room()
     crash(store, tmp_path)
     store = Disk(tmp_path, HOST)
-    assert store.registry().own.get("claim/0") == KeyedRecord("claim/0", 100, bytes([100]) * 5_000)
+    assert store.registry().own.get("claim/0") == KeyedRecord("claim/0", 100, bytes([100]) * 195_000)
     store.close()
     assert [each.name for each in tmp_path.glob("*.sqlite*")] == [f"{HOST}.sqlite"], "one file, to be copied"
 

@@ -568,8 +568,14 @@ def test_a_host_creates_as_many_groups_as_its_share_and_others_have_theirs(
     place.do(lambda me: create(me, "def"), host=1)
     place.do(delete)
     place.do(lambda me: create(me, "g"))
-    for _ in range(2):
-        with pytest.raises(TooLarge):
-            place.do(lambda me: create(me, "h"))
-        place.world.restart(place.hosts[0].rpartition(".")[0])
-        place.world.run(for_s=20)
+
+    async def create_at_once(me: rostra.Me) -> list[object]:
+        calls = [me.groups.create(name, place.scope) for name in "wxyz"]
+        return [each for each in await asyncio.gather(*calls, return_exceptions=True) if each]
+
+    assert sum(isinstance(each, TooLarge) for each in place.do(create_at_once, host=2)) == 1
+    place.world.restart("eu.fr")
+    place.world.run(for_s=20)
+    with pytest.raises(TooLarge):
+        place.do(lambda me: create(me, "h"))
+    place.world.close()
