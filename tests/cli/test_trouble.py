@@ -290,6 +290,18 @@ def test_ctrl_c_in_the_turn_in_which_the_work_ends_cancels_nothing_after_it(turn
     assert asyncio.run(work()) == "ended in good order"
 
 
+def test_ctrl_c_before_the_work_of_a_command_has_begun_is_quiet() -> None:
+    script = """
+import asyncio, signal
+asyncio.Runner.__enter__ = lambda runner: signal.raise_signal(signal.SIGINT)
+from rostra.cli import main
+main()
+"""
+    words = [sys.executable, "-c", script, "members", "chess"]
+    done = subprocess.run(words, capture_output=True, timeout=WITHIN_S)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 # Daemons
 
 

@@ -289,6 +289,16 @@ def test_a_question_for_more_numbers_than_there_are_is_answered_at_once():
 
 
 @pytest.mark.spec("X-090")
+def test_what_is_on_its_way_is_found_whether_a_question_is_wider_than_that_or_not():
+    pace = narrow()
+    for number in range(3, 7):
+        pace.send(0.2, G, frame(number))
+    assert ask(pace, 0.2, 3, 6) == ()
+    assert ask(pace, 0.2, 5, 8) == ((7, 8),)
+    assert ask(pace, 0.2, 1, 1000) == ((1, 2), (7, 1000))
+
+
+@pytest.mark.spec("X-090")
 def test_a_way_that_was_cut_for_a_moment_may_be_said_all_of_it_again():
     """What is judged is a few frames of it; by these alone, a busy way went on with a thirtieth of what it
     was used to, and its streams were ten seconds late."""

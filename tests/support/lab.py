@@ -452,6 +452,8 @@ class Lab:
                 )
 
     async def _is_linked(self, host: Domain) -> bool:
+        process = self.processes[host]
+        assert process.is_running, f"{host} has ended: {process.log[-2000:]}"
         document = await self.inspect(host)
         return bool(document["links"][parent(host)]["up"])
 

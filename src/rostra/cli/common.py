@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -212,8 +213,13 @@ def remark(text: str) -> None:
 
 def run_client(work: Coroutine[Any, Any, T]) -> T:
     """Run what a command does as a program. Ctrl-C cancels it, so that it leaves in good order."""
-    with asyncio.Runner() as runner:
-        return runner.run(work)
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(work)
+    except KeyboardInterrupt:
+        # It may have come before the work began, and Python would warn that nothing waited for that.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        raise
 
 
 def forget_stdout() -> None:
