@@ -5,6 +5,8 @@ import pytest
 from rostra.core.effects import Effect, Ignored
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
+    TOGETHER_MIN,
+    TOGETHER_TIMES,
     ProgramClosed,
     ProgramHeard,
     ProgramOpened,
@@ -72,6 +74,47 @@ def test_a_program_that_never_answers_is_removed_with_evidence() -> None:
     assert removed.evidence.quiet_s == removed_at
     assert removed.evidence.unanswered_s == CONFIG.program_down_after_s
     assert watch.step(20.0, ProgramHeard(1)) == [Ignored("ProgramHeard", "unknown program")]
+
+
+def crowd_stalls(programs: int, wakes_at: dict[int, float]) -> list[tuple[float, ProgramRemoved]]:
+    """All of them stall from the beginning; who wakes then answers every ping."""
+    watch = watching(*range(programs))
+    removed: list[tuple[float, ProgramRemoved]] = []
+    for count in range(1, 400):
+        now = count * CONFIG.tick_s
+        for program, wakes in wakes_at.items():
+            if wakes <= now:
+                watch.step(now, ProgramHeard(program))
+        effects = watch.step(now, Ticked())
+        removed += [(now, effect) for effect in effects if isinstance(effect, ProgramRemoved)]
+    return removed
+
+
+def test_programs_that_stall_together_have_six_times_as_long() -> None:
+    removed = crowd_stalls(TOGETHER_MIN, {})
+
+    assert {at for at, _ in removed} == {0.5 + TOGETHER_TIMES * CONFIG.program_down_after_s}
+    assert {gone.evidence.down_after_s for _, gone in removed} == {60.0} and len(removed) == TOGETHER_MIN
+    assert {at for at, _ in crowd_stalls(TOGETHER_MIN - 1, {})} == {0.5 + CONFIG.program_down_after_s}
+
+
+def test_the_last_of_a_crowd_keeps_the_time_that_the_crowd_had() -> None:
+    others = dict.fromkeys(range(1, TOGETHER_MIN), 12.0)
+    assert crowd_stalls(TOGETHER_MIN, others | {0: 40.0}) == []
+
+
+def test_one_that_stalls_after_its_crowd_woke_has_the_usual_time() -> None:
+    watch = watching(*range(TOGETHER_MIN))
+    tick(watch, 0.0, 5.0)
+    for program in range(TOGETHER_MIN):
+        watch.step(5.0, ProgramHeard(program))
+    removed: list[float] = []
+    for count in range(1, 80):
+        now = 5.0 + count * CONFIG.tick_s
+        for program in range(1, TOGETHER_MIN):
+            watch.step(now, ProgramHeard(program))
+        removed += [now for each in watch.step(now, Ticked()) if isinstance(each, ProgramRemoved)]
+    assert removed == [5.0 + 0.5 + CONFIG.program_down_after_s]
 
 
 def test_programs_are_judged_one_by_one() -> None:

@@ -194,3 +194,35 @@ def test_an_answer_for_a_program_that_is_gone_meanwhile_is_dropped() -> None:
     stack.step(0.0, Asked(me, 3, Close()))
     late = GroupAnswer(group, asked.question, code="NO_SUCH_GROUP")
     assert not [each for each in stack.step(0.0, Received(Domain("eu"), late)) if type(each) is Answer]
+
+
+class Picky(Upper):
+    """Hears one kind of effects, in the middle of others."""
+
+    name = ServiceName["Picky"]("picky host")
+    takes = ()
+    hears = (FellBehind,)
+
+
+class Turning(Upper):
+    """Makes something else of what it hears."""
+
+    name = ServiceName["Turning"]("turning host")
+    takes = ()
+    hears = (Noted,)
+
+    def hear(self, now: float, effects: Sequence[Effect]) -> Sequence[Effect]:
+        return [*effects, Answer(1, None)]
+
+
+class Answered(Turning):
+    name = ServiceName["Answered"]("answered host")
+    hears = (Answer,)
+
+
+def test_effects_are_shown_to_services_that_declare_their_kind_whoever_made_them() -> None:
+    base = Noted("base", "EndpointGone")
+    assert Stack(Picky(), Base()).step(0.0, GONE) == [base]
+    assert Stack(Answered(), Base()).step(0.0, GONE) == [base]
+    assert Stack(Answered(), Turning(), Base()).step(0.0, GONE) == [base, Answer(1, None), Answer(1, None)]
+    assert Stack(Turning(), Answered(), Base()).step(0.0, GONE) == [base, Answer(1, None)]

@@ -6,6 +6,7 @@ outside of `core/`; the machines inside a service only by their own protocol.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from inspect import isabstract
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rostra.wire.numbers import BLOCKS, MESSAGES, REQUESTS
 SOURCE = Path(__file__).parents[2] / "src" / "rostra"
 
 
+@cache
 def cores() -> dict[str, str]:
     """Every core, and where only it may be told from others: its protocol; nowhere, if it is a service."""
     services = {each.__name__ for each in SERVICES}
@@ -37,9 +39,6 @@ def _is_step(node: ast.AST) -> bool:
         and node.name == "step"
         and [each.arg for each in node.args.args][:3] == ["self", "now", "event"]
     )
-
-
-CORES = cores()
 
 
 def type_tests(source: str) -> Iterator[tuple[int, str]]:
@@ -67,7 +66,7 @@ def wrong(path: str, source: str) -> list[str]:
     return [
         f"{path}:{line} looks for a {name}"
         for line, name in type_tests(source)
-        if name in CORES and not (CORES[name] and path.startswith(f"{CORES[name]}/"))
+        if name in cores() and not (cores()[name] and path.startswith(f"{cores()[name]}/"))
     ]
 
 

@@ -14,9 +14,9 @@ of its timers, and the block of its message numbers (`wire.numbers`).
 message, `Asked` by the type of the request, `TimerFired` by the first word of the timer, all others by their
 own type. An event that no service takes goes to the last one, which returns `Ignored`.
 
-**Effects** of a service are shown to the services before it in the list, the nearest first, before they leave
-the stack. Each consumes what is for it and passes on the rest. So a delegate learns of a membership change
-before all others of its LAN (N7).
+**Effects** of a service are shown to the services before it in the list that declare one of their types, the
+nearest first, before they leave the stack. Each consumes what is for it and passes on the rest. So a delegate
+learns of a membership change before all others of its LAN (N7).
 
 **Calls** happen within the step: a service calls one after it by name, with an event, and gets its effects.
 A service may also act as a neighbour of another one (`guest`). Messages from outside in the name of such a
@@ -50,6 +50,10 @@ from rostra.names import Domain
 S = TypeVar("S", bound="Service")
 
 
+Hearing = tuple[int, Callable[[Instant, Sequence[Effect]], Sequence[Effect]]]
+"""The place of a service, and its `hear`."""
+
+
 class ServiceName(str, Generic[S]):
     """Names a service in its stack, and tells a type checker what it is."""
 
@@ -64,6 +68,7 @@ class Service(ABC):
     name: ClassVar[ServiceName[Any]]
     takes: Collection[type] = ()  # kinds of events, of messages and of requests
     lanes: ClassVar[Collection[type]] = ()  # kinds of events that are its alone, and frequent
+    hears: ClassVar[Collection[type] | None] = None  # kinds of effects of services after it; None: every kind
     guest: Domain | None = None  # the neighbour of another service that it pretends to be
     stack: "Stack"
 
@@ -104,6 +109,7 @@ class Stack:
         self._hearers = [
             [each for each in reversed(hearers) if self._at[each.name] < at] for at in range(len(services))
         ]  # of each service, the nearest first
+        self._shown: list[dict[frozenset[type], list[Hearing]]] = [{} for _ in services]  # of those, to whom
 
     def step(self, now: Instant, event: Event) -> Sequence[Effect]:
         takers = self._simple.get(type(event)) or self._route(event)
@@ -111,9 +117,7 @@ class Stack:
             return [Ignored(type(event).__name__, "a neighbour with the name of our delegate")]
         effects: Sequence[Effect] = ()
         for at in takers:
-            ordered = self.services[at].step(now, event)
-            for hearer in self._hearers[at]:
-                ordered = hearer.hear(now, ordered)
+            ordered = self._show(now, at, -1, self.services[at].step(now, event))
             effects = [*effects, *ordered] if effects else ordered
         return effects
 
@@ -121,11 +125,27 @@ class Stack:
         """Within a step of `caller`, which has to look after the effects; those between the two hear them
         first."""
         at = self._at[name]
-        effects = self.services[at].step(now, event)
-        for hearer in self._hearers[at]:
-            if self._at[hearer.name] <= self._at[caller.name]:
+        return self._show(now, at, self._at[caller.name], self.services[at].step(now, event))
+
+    def _show(
+        self, now: Instant, at: int, caller: int, effects: Sequence[Effect], from_place: float = inf
+    ) -> Sequence[Effect]:
+        """The effects of the service at this place, to those between it and its caller."""
+        kinds = frozenset(map(type, effects))
+        hearings = self._shown[at].get(kinds)
+        if hearings is None:
+            hearings = self._shown[at][kinds] = [
+                (self._at[each.name], each.hear)
+                for each in self._hearers[at]
+                if each.hears is None or not kinds.isdisjoint(each.hears)
+            ]
+        for place, hear in hearings:
+            if place <= caller:
                 break
-            effects = hearer.hear(now, effects)
+            if place < from_place:
+                left = hear(now, effects)
+                if left is not effects:
+                    return self._show(now, at, caller, left, place)
         return effects
 
     def __getitem__(self, name: ServiceName[S]) -> S:

@@ -19,7 +19,7 @@ from rostra.groups.attributes import DelegateAttributes
 from rostra.groups.kinds import GroupKind
 from rostra.names import Group
 from rostra.names import checks as names
-from rostra.names.checks import check_of
+from rostra.names.checks import ChecksOf, check_of
 from rostra.names.checks import check_text as check_text
 from rostra.names.groups import GroupText
 from rostra.protocols.agreed.casting import SetFrame
@@ -136,10 +136,10 @@ _OF_SERVERS: Final[dict[Any, names.Check]] = {
 }
 _OF_PROGRAMS: Final[dict[Any, names.Check]] = {GroupText: names.check_own_name, Join: _join, Leave: _leave}
 
-_PACKET_CHECKS: Final[dict[type, names.Check]] = {kind: check_of(kind) for kind in (Hello, Beat, Bye)}
-_MESSAGE_CHECKS: Final = {kind: check_of(kind, _OF_SERVERS) for kind in MESSAGES.values()}
+_PACKET_CHECKS: Final[dict[type, names.Check]] = ChecksOf((Hello, Beat, Bye))
+_MESSAGE_CHECKS: Final = ChecksOf(MESSAGES.values(), _OF_SERVERS)
 _check_frame: Final = check_of(SetFrame, _OF_SERVERS)
-_REQUEST_CHECKS: Final = {kind: check_of(kind, _OF_PROGRAMS) for kind in REQUESTS.values()}
+_REQUEST_CHECKS: Final = ChecksOf(REQUESTS.values(), _OF_PROGRAMS)
 _FRAME_CHECKS: Final = {
     kind: check_of(kind, _OF_PROGRAMS) for kind in (ProgramHello, ProgramWelcome, Submit, Reading, Goodbye)
 }

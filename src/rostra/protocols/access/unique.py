@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.core.asking import AskingService
-from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Tell
+from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Send, Tell
 from rostra.core.stack import ServiceName
 from rostra.errors import (
     AlreadyMember,
@@ -69,6 +69,7 @@ class UniqueQuestion(Struct, frozen=True):
 
 class UniqueAgent(AskingService[UniqueQuestion]):
     name = UNIQUE_AGENT
+    hears = (Answer, Tell, Send)
     first_token = -(1 << 59)  # above those of authorities
     takes = (JoinUnique,)
 

@@ -141,11 +141,11 @@ FIRST_TOKEN: Final = -(1 << 62)
 
 class AgreedAgent(Service):
     name = AGREED_AGENT
+    hears = (Answer, Tell)
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed),
-        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven),
+        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven, LinkUp, LinkDown, LinkMoved),
         *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
-        *(LinkUp, LinkDown, LinkMoved),
     )
 
     def __init__(self, host: Domain, config: AgreedConfig | None = None) -> None:

@@ -112,6 +112,8 @@ class CallServer(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Of the agreed server: outcomes that are waited for, and groups that are over."""
+        if not self.waiting and not any(type(effect) in (GroupIsOver, MembersPutOut) for effect in effects):
+            return effects
         out: list[Effect] = []
         for effect in effects:
             if isinstance(effect, GroupIsOver):

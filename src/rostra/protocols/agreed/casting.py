@@ -238,6 +238,7 @@ class SetCasting(Service):
     """At a server whose sets have addresses. It stands before `AgreedServer`, whose messages it takes."""
 
     name = CASTING_SERVER
+    hears = (Send,)
     takes = (FrameHeard, SetCarried, LinkUp, LinkMoved)
 
     def __init__(self, domain: Domain, life: int, addresses: Sequence[SetAddress]) -> None:

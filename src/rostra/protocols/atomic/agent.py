@@ -30,6 +30,7 @@ from rostra.core.effects import (
     Received,
     Send,
     SetTimer,
+    Tell,
     TimerFired,
 )
 from rostra.core.logs import KeptLog, LogBatch
@@ -85,6 +86,7 @@ AnyStation = Station | NegotiatedStation
 
 class OrderAgent(Service):
     name = ORDER_AGENT
+    hears = (Answer, Tell, AgreedChanged)
     takes = (
         *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged),
         *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),

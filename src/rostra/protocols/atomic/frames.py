@@ -22,7 +22,7 @@ from msgspec import Meta, Struct, msgpack
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Group
-from rostra.names.checks import Natural, check_of
+from rostra.names.checks import ChecksOf, Natural
 from rostra.protocols.flow.checks import check_data_message
 from rostra.protocols.flow.messages import Data, Nak, Run
 
@@ -292,7 +292,7 @@ def is_sound(frame: AnyAmpFrame) -> bool:
 
 _encoder = msgpack.Encoder()
 _decoder = msgpack.Decoder(AnyAmpFrame)
-_checks: Final = {kind: check_of(kind) for kind in get_args(AnyAmpMessage)}
+_checks: Final = ChecksOf(get_args(AnyAmpMessage))
 
 
 class UnreadableFrame(Struct, frozen=True):

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, Group
-from rostra.names.checks import Natural, check_of
+from rostra.names.checks import ChecksOf, Natural
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.frames import AmpMessage, AnyAmpMessage, check_amp
 from rostra.protocols.channel.messages import SPREAD_MAX
@@ -252,8 +252,8 @@ class HubFetch(HubMessage, frozen=True, tag=72):
 AnyHubMessage = HubData | HubNak | HubPulse | HubHave | HubReport | HubAsk | HubStart | HubOut | HubFetch
 
 
-_NAMES: Final = {kind: check_of(kind) for kind in get_args(AnyHubMessage)}
-_ENTRY_NAMES: Final = {kind: check_of(kind) for kind in get_args(Entry)}
+_NAMES: Final = ChecksOf(get_args(AnyHubMessage))
+_ENTRY_NAMES: Final = ChecksOf(get_args(Entry))
 
 
 AnyStationMessage = AnyHubMessage | AnyAmpMessage

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rostra.errors import UNDECODABLE, BadInput
 from rostra.names import Domain, Endpoint, host_of
-from rostra.names.checks import Natural, check_of
+from rostra.names.checks import ChecksOf, Natural
 from rostra.protocols.agreed.sheets import META_BYTES_MAX
 from rostra.protocols.atomic.frames import AmpStationId
 from rostra.protocols.atomic.messages import (
@@ -51,7 +51,7 @@ class HostRoster(Struct, frozen=True, array_like=True, tag_field="kind", tag=3):
 Item = RunEntry | HostRoster
 
 _decoder: Final[msgpack.Decoder[Item]] = msgpack.Decoder(Item)
-_names: Final = {kind: check_of(kind) for kind in (RunEntry, HostRoster)}
+_names: Final = ChecksOf((RunEntry, HostRoster))
 
 
 def decode_item(data: bytes) -> Item | None:

@@ -112,6 +112,7 @@ class AskedClaim(Struct, eq=False):
 
 class ClaimAgent(Service):
     name = CLAIM_AGENT
+    hears = (Send, Tell)
     takes = (ClaimAnswer, JoinClaimed, ClaimKept, LinkUp, LinkDown, LinkMoved)
 
     def __init__(self, host: Domain, registry: Registry) -> None:

@@ -89,6 +89,7 @@ class ClaimRefused(Observation, frozen=True):
 
 class ClaimServer(Service):
     name = CLAIM_SERVER
+    hears = (Secure,)
     takes = (
         *(Claim, ProvenClaim, ClaimReleased, ClaimAnswer, ClaimBegun),
         *(LinkUp, LinkDown, LinkMoved, RoomChanged),

@@ -42,8 +42,9 @@ class DetectConfig(Struct, frozen=True, kw_only=True):
         and two ticks, a stall of two seconds is always seen. Raising it: later suspicion.
     `program_down_after_s`
         A program that left a ping unanswered for this long is removed. Default 10.0 in both profiles: a
-        program that died is known by its socket at once, so this bound only has to outlast stalls. Raising
-        it: a program that hangs for ever stays a member for longer.
+        program that died is known by its socket at once, so this bound only has to outlast stalls. Six times
+        as long for 16 and more that stall at once (`detect/programs.py`). Raising it: a program that hangs
+        for ever stays a member for longer.
     """
 
     heartbeat_interval_s: float = 1.0

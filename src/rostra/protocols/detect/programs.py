@@ -11,7 +11,13 @@ end of a cut (C-176). They are shown as suspected long before they lose anything
 
 The clock of a suspicion starts at the ping, not at the last word: a program that has nothing to say owes us
 nothing.
+
+Many that stall at once have one cause, which is none of theirs: a machine with more work than processors, or
+one process with many connections. Removing them would add to its work, for each joins again and gets whole
+lists; so each of them has `TOGETHER_TIMES` as long.
 """
+
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,6 +26,14 @@ from rostra.protocols.detect.config import DetectConfig
 
 Program = int
 """The driver's number for one program's connection; never used twice."""
+
+
+TOGETHER_MIN: Final = 16
+"""So many programs that owe an answer at once stall together."""
+
+TOGETHER_TIMES: Final = 6
+"""So many times `program_down_after_s` has a program that stalls together with others for its answer. Raising
+it: crowds live through longer stalls; if a whole container hangs, its programs are members for longer."""
 
 
 class ProgramOpened(Event, frozen=True):
@@ -74,12 +88,13 @@ class ProgramRemoved(Effect, frozen=True):
 
 
 class _Watched:
-    __slots__ = ("heard_at", "pinged_at", "suspected")
+    __slots__ = ("heard_at", "pinged_at", "suspected", "together")
 
     def __init__(self, now: Instant) -> None:
         self.heard_at = now
         self.pinged_at: Instant | None = None
         self.suspected = False
+        self.together = False  # with many others; until it is heard
 
 
 class ProgramWatch:
@@ -115,7 +130,7 @@ class ProgramWatch:
             return [Ignored("ProgramHeard", why="unknown program")]
         effects: list[Effect] = []
         if watched.suspected:
-            watched.suspected = False
+            watched.suspected = watched.together = False
             effects.append(ProgramTrusted(program, now - watched.heard_at))
         watched.heard_at = now
         watched.pinged_at = None
@@ -123,7 +138,7 @@ class ProgramWatch:
 
     def _ticked(self, now: Instant, late_s: float) -> list[Effect]:
         effects: list[Effect] = []
-        removed: list[Program] = []
+        suspected: list[tuple[Program, _Watched]] = []
         config = self._config
         for program, watched in self._watched.items():
             if watched.pinged_at is None:
@@ -133,15 +148,17 @@ class ProgramWatch:
                 continue
             # While we were away ourselves, the answer may have waited for us in the socket.
             watched.pinged_at = min(now, watched.pinged_at + late_s)
-            unanswered_s = now - watched.pinged_at
-            if unanswered_s >= config.program_suspect_s and not watched.suspected:
+            if now - watched.pinged_at >= config.program_suspect_s:
+                suspected.append((program, watched))
+        for program, watched in suspected:
+            watched.together |= len(suspected) >= TOGETHER_MIN
+            evidence = self._evidence(now, watched)
+            if not watched.suspected:
                 watched.suspected = True
-                effects.append(ProgramSuspected(program, self._evidence(now, watched)))
-            if unanswered_s >= config.program_down_after_s:
-                removed.append(program)
-                effects.append(ProgramRemoved(program, self._evidence(now, watched)))
-        for program in removed:
-            del self._watched[program]
+                effects.append(ProgramSuspected(program, evidence))
+            if evidence.unanswered_s >= evidence.down_after_s:
+                del self._watched[program]
+                effects.append(ProgramRemoved(program, evidence))
         return effects
 
     def _evidence(self, now: Instant, watched: _Watched) -> ProgramEvidence:
@@ -151,5 +168,5 @@ class ProgramWatch:
             quiet_s=now - watched.heard_at,
             unanswered_s=now - pinged_at,
             suspect_s=self._config.program_suspect_s,
-            down_after_s=self._config.program_down_after_s,
+            down_after_s=self._config.program_down_after_s * (TOGETHER_TIMES if watched.together else 1),
         )

@@ -96,6 +96,7 @@ class ClusterCore(Service):
     """The delegate of a cluster. `channel` and `address` say where data travels."""
 
     name = CLUSTER
+    hears = (Send,)
     lanes = (Heard,)
     takes = (
         *(Spilled, SpilledRead, MirrorReplicated, Appointed),

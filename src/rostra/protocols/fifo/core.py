@@ -87,6 +87,7 @@ class HostCore(Service):
     """All members of one host."""
 
     name = HOST
+    hears = (Answer, Tell, StreamsWanted, StreamsUnwanted, ViewGiven, SendingStopped)
     lanes = (Submitted, Heard)
     takes = (Paused, Resumed, JoinAsked, LeaveAsked, EndpointGone, ns.Close)
 

@@ -8,13 +8,13 @@ from typing import Final, get_args
 
 from rostra.errors import BadInput
 from rostra.groups.attributes import NUMBER_MAX
-from rostra.names.checks import check_endpoint, check_of
+from rostra.names.checks import ChecksOf, check_endpoint
 from rostra.protocols.flow.messages import AnyDataMessage, Data, Nak, Numbered, Run, StartSubmit
 
 PARTED_BYTES_MAX: Final = (16 << 20) + 4096
 """The largest message, with the envelope that an aggregate puts around it."""
 
-_NAMES: Final = {kind: check_of(kind) for kind in get_args(AnyDataMessage)}
+_NAMES: Final = ChecksOf(get_args(AnyDataMessage))
 
 
 def check_data_message(message: AnyDataMessage) -> Run | None:

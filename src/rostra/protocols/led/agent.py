@@ -161,6 +161,7 @@ FIRST_TOKEN: Final = -(1 << 61)
 
 class LedAgent(Service):
     name = LED_AGENT
+    hears = (Answer, Tell)
     takes = (
         *(JoinLed, LeaveLed, Close, EndpointGone, Resolve, *get_args(AnySetRequest)),
         *(CarriedLetter, SpreadLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),

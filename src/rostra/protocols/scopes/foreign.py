@@ -51,6 +51,7 @@ FOREIGN_SERVER: Final = ServiceName["ForeignServer"]("scopes foreign server")
 
 class ForeignAgent(Service):
     name = FOREIGN_AGENT
+    hears = (Answer,)
     takes = (Resolve, ForeignTold)
 
     def __init__(self, host: Domain, config: ScopesConfig) -> None:
@@ -127,6 +128,7 @@ class ForeignAgent(Service):
 
 class ForeignServer(Service):
     name = FOREIGN_SERVER
+    hears = (ResolvedHere,)
     takes = (ForeignAsked, ForeignTold)
 
     def __init__(self, domain: Domain, config: ScopesConfig) -> None:
@@ -151,7 +153,7 @@ class ForeignServer(Service):
         return [Ignored(type(event).__name__, "nothing waits for it")]
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        if not self.asked or not any(type(effect) is ResolvedHere for effect in effects):
+        if not self.asked:
             return effects
         out: list[Effect] = []
         for effect in effects:

@@ -99,6 +99,7 @@ class OpenGroup(Struct, eq=False):
 
 class OpenAgent(AskingService[Endpoint]):
     name = OPEN_AGENT
+    hears = (Answer, Tell)
     first_token = -(1 << 58)  # above those of unique names
     takes = (
         *(JoinOpen, LeaveOpen, Close, EndpointGone, ScopeTold, PointersRefused),
