@@ -26,19 +26,8 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
     """Every run that a receiver was handed (`FINDINGS`)."""
     runs = evidence.of("delivered", "stream-started", "stream-gap", "stream-ended").select(
         F.xxhash64("world", "writer", "epoch", "group", "member").alias("key"),
-        "world",
-        "writer",
-        "epoch",
-        "seq",
-        "at",
-        "kind",
-        "group",
-        "member",
-        "first",
-        "last",
-        "cause",
-        "observers",
-        "told",
+        *("world", "writer", "epoch", "seq", "at", "kind"),
+        *("group", "member", "first", "last", "cause", "observers", "told"),
     )
     story = Window.partitionBy("key", "observer").orderBy("seq")
     # What must come next after each row. Whoever comes back after leaving begins anew, and is owed nothing.

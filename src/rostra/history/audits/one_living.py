@@ -32,11 +32,7 @@ def one_living(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     twice = F.format_string(
         "fence %s of %s is view %s at %s, and %s at %s",
         F.col("fence").cast("string"),
-        "group",
-        "view",
-        "writer",
-        "first_value",
-        "first_writer",
+        *("group", "view", "writer", "first_value", "first_writer"),
     )
     turns = given(evidence).where(F.col("fence").isNotNull() & F.col("fence_before").isNotNull())
     fell = undoubted(

@@ -39,13 +39,7 @@ def owed(evidence: Evidence, bound_s: float, debts: tuple[str, ...], complaint: 
         .where(F.col("kind").isin(*debts))
         .join(F.broadcast(ends), ["world", "writer", "epoch"], "left")
         .select(
-            "world",
-            "writer",
-            "epoch",
-            "group",
-            "observer",
-            "seq",
-            F.col("at").alias("from_at"),
+            *("world", "writer", "epoch", "group", "observer", "seq", F.col("at").alias("from_at")),
             F.least("paid_at", "life_end").alias("until_at"),
         )
     )

@@ -43,16 +43,7 @@ def told_in_order(events: DataFrame) -> DataFrame:
         )
     ).select(
         F.xxhash64("world", "writer", "epoch", "group", "member").alias("key"),
-        "seq",
-        "life",
-        "stamp",
-        "world",
-        "writer",
-        "epoch",
-        "at",
-        "group",
-        "member",
-        "observers",
+        *("seq", "life", "stamp", "world", "writer", "epoch", "at", "group", "member", "observers"),
     )
     story = Window.partitionBy("key").orderBy("seq")
     compared = (
@@ -78,13 +69,7 @@ def told_in_order(events: DataFrame) -> DataFrame:
         broken=F.lit(True),
         text=F.format_string(
             "%s was told of %s in %s as of %s.%s, after %s.%s",
-            "observer",
-            "member",
-            "group",
-            "life",
-            "stamp",
-            "life_before",
-            "stamp_before",
+            *("observer", "member", "group", "life", "stamp", "life_before", "stamp_before"),
         ),
     )
     return fine.unionByName(broken)

@@ -110,15 +110,8 @@ def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
         .where(F.col("from_at") < F.col("moment"))
         .join(F.broadcast(idle), ["world", "moment", "seen_by"], "left_anti")
         .select(
-            "world",
-            "seen_by",
-            "group",
-            "member",
-            F.lit("hidden").alias("what"),
-            "from_at",
-            F.col("left_at").alias("until_at"),
-            "moment",
-            F.col("moment").alias("since"),
+            *("world", "seen_by", "group", "member", F.lit("hidden").alias("what"), "from_at"),
+            *(F.col("left_at").alias("until_at"), "moment", F.col("moment").alias("since")),
         )
         .distinct()
     )
