@@ -298,15 +298,15 @@ def test_agents_that_wait_for_the_next_list_are_not_told_it_when_the_set_is_clos
 
 def test_questions_carry_a_proof_where_the_authority_closes_a_set() -> None:
     gate = an_agent().local.gate
-    assert with_permit(gate, ListAsked(PAYROLL, 7)) == ListAsked(PAYROLL, 7), "no proof of ours"
+    assert with_permit(gate, ListAsked(PAYROLL, 7), ()) == ListAsked(PAYROLL, 7), "no proof of ours"
     gate.permits[ANN, PAYROLL] = b"old"
     gate.permits[ANN, PAYROLL] = b"new"
-    asked = with_permit(gate, ListAsked(PAYROLL, 7, 3, 4))
+    asked = with_permit(gate, ListAsked(PAYROLL, 7, 3, 4), ())
     assert asked == ProvenListAsked(PAYROLL, 7, 3, 4, endpoint=ANN, proof=b"new")
-    assert isinstance(with_permit(gate, LeaderAsked(PAYROLL, 7)), ProvenLeaderAsked)
+    assert isinstance(with_permit(gate, LeaderAsked(PAYROLL, 7), ()), ProvenLeaderAsked)
     gate.learn(ClosedList(EU, 2))
-    assert with_permit(gate, ListAsked(PAYROLL, 7)) == ListAsked(PAYROLL, 7)
-    assert isinstance(with_permit(gate, Assert(PAYROLL, 7, 1)), ProvenAssert)
+    assert with_permit(gate, ListAsked(PAYROLL, 7), ()) == ListAsked(PAYROLL, 7)
+    assert isinstance(with_permit(gate, Assert(PAYROLL, 7, 1), ()), ProvenAssert)
 
 
 # An agent whose last member left
