@@ -95,6 +95,38 @@ def test_members_are_in_the_set_when_their_agent_confirms_it() -> None:
     assert owner.notices(effects) == [SetMembers(group, ())]
 
 
+@pytest.mark.spec("S-074", "S-078")
+def test_a_leave_that_crossed_the_next_add_does_not_undo_it() -> None:
+    """Storm 909222 of shape sets."""
+    owner = Owner(H2)
+    group = owner.create()
+    for change in (
+        ChangeSet(group, add=(EVE,)),
+        ChangeSet(group, delete=(EVE,)),
+        ChangeSet(group, add=(EVE,)),
+    ):
+        owner.ask(change)
+    owner.transient(H2, AddAnswered(group, ("eve#9",)))  # to the first
+    owner.transient(H2, MembersLeft(group, ("eve#9",)))
+    assert owner.led.transient.owned[group].members == ()
+    owner.transient(H2, AddAnswered(group, ("eve#9",)))  # to the second
+    assert owner.led.transient.owned[group].members == (EVE,)
+    owner.transient(H2, MembersLeft(group, ("eve#9",)))
+    assert owner.led.transient.owned[group].members == () and not owner.led.transient._asks
+
+
+@pytest.mark.spec("S-074")
+def test_a_member_that_confirms_when_it_was_given_up_is_taken_out_again() -> None:
+    owner = Owner(H2)
+    group = owner.create()
+    owner.ask(ChangeSet(group, add=(EVE,)))
+    owner.led._begin(60.0)
+    owner.led.transient.fired(H2)
+    owner.transient(H2, AddAnswered(group, ("eve#9",)))
+    assert owner.on_circuits[-1] == (H2, DeletedFromSet(group, ("eve#9",)))
+    assert owner.led.transient.owned[group].members == ()
+
+
 @pytest.mark.spec("S-073", "S-074")
 def test_an_agent_speaks_for_its_own_endpoints_and_the_owners_agent_alone_changes_a_set() -> None:
     owner = Owner(H2, H3)

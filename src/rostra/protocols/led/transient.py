@@ -166,6 +166,7 @@ class TransientSets:
         self._sets_with: dict[Endpoint, SharedRoom] = {}  # and by member: how many of each owner's cluster
         self._sets_of = SharedRoom(SETS_MAX)  # users
         self._unanswered: dict[Domain, set[Group]] = {}  # hosts that were asked, and for which sets
+        self._asks: dict[Group, dict[Endpoint, int]] = {}  # how many answers about a member are on their way
         self._agent = agent
         self._made = 0
 
@@ -234,6 +235,7 @@ class TransientSets:
 
     def _destroy(self, known: OwnedSet) -> None:
         del self.owned[known.group]
+        self._asks.pop(known.group, None)
         self._sets_of.give(known.user)
         self._count(known, replace(known, roster={}))
         for host in sorted(known.roster):
@@ -319,13 +321,28 @@ class TransientSets:
             self._agent.send_tree(peer, TransientGone(message.group))
             return
         asked = {*known.at(peer)}
-        if isinstance(message, MembersLeft):
-            self._set(known.placed(asked & _there(peer, message.members), None))
+        if isinstance(message, MembersLeft):  # if we asked meanwhile, it is in again by that
+            left = asked & _there(peer, message.members) - self._asks.get(known.group, {}).keys()
+            self._set(known.placed(left, None))
             return
+        named = _there(peer, chain(message.taken, message.unknown, message.left))
+        answered = {each for each in named if self._is_last_answer(known.group, each)}
+        if strays := sorted(answered & _there(peer, message.taken) - asked):  # given up or deleted meanwhile
+            self._agent.send_tree(peer, DeletedFromSet(known.group, tuple(map(local_name, strays))))
+        asked &= answered
         unknown = asked & _there(peer, message.unknown)
         out = unknown | (asked & _there(peer, message.left))
         self._set(known.placed(asked & _there(peer, message.taken), RosterState.IN).placed(out, None))
         self._refuse(known, unknown, f"{peer} has no such endpoint, or it is in too many sets")
+
+    def _is_last_answer(self, group: Group, member: Endpoint) -> bool:
+        """Answers come in the order of our questions; what they say is of before the next one."""
+        more = self._asks.get(group, {}).get(member, 1) - 1
+        if more:
+            self._asks[group][member] = more
+        else:
+            _forget(self._asks, group, [member])
+        return not more
 
     def _refuse(self, known: OwnedSet, members: Iterable[Endpoint], why: str) -> None:
         for each in sorted(members):
@@ -339,6 +356,7 @@ class TransientSets:
 
     def _give_up(self, known: OwnedSet, host: Domain, why: str) -> None:
         asked = known.at(host, RosterState.ASKED)
+        self._expect_no_answer(known.group, host)
         self._set(known.placed(asked, None))
         self._refuse(known, asked, why)
 
@@ -355,6 +373,7 @@ class TransientSets:
 
     def circuit_down(self, peer: Domain) -> None:
         for known in list(self.owned.values()):
+            self._expect_no_answer(known.group, peer)
             # One that was only asked is asked anew.
             lost = known.at(peer, RosterState.IN) if known.readmit else known.at(peer)
             if lost:
@@ -376,7 +395,13 @@ class TransientSets:
             if not again and not self._agent.want_circuit(host):  # when it is up, they are asked
                 self._give_up(self.owned[group], host, f"{self._agent.host} has too many circuits; try later")
             return
+        asks = self._asks.setdefault(group, {})
+        for each in members:
+            asks[each] = asks.get(each, 0) + 1
         self._agent.send_tree(host, AddedToSet(group, tuple(map(local_name, members)), again))
+
+    def _expect_no_answer(self, group: Group, host: Domain) -> None:
+        _forget(self._asks, group, [each for each in self._asks.get(group, ()) if host_of(each) == host])
 
     # Inside
 
@@ -444,6 +469,14 @@ def _discard(sets: dict[Group, set[Endpoint]], group: Group, members: Iterable[E
         known.difference_update(members)
         if not known:
             del sets[group]
+
+
+def _forget(asks: dict[Group, dict[Endpoint, int]], group: Group, members: Iterable[Endpoint]) -> None:
+    known = asks.get(group, {})
+    for each in members:
+        known.pop(each, None)
+    if not known:
+        asks.pop(group, None)
 
 
 def _there(host: Domain, names: Iterable[str]) -> set[Endpoint]:
