@@ -6,6 +6,7 @@
 
 Each line of the list is a domain or host whose programs may join, or `word:` and a shared secret that any
 program may show: me.join("acme!payroll", credential=b"open sesame"). It is read again at every question.
+A third argument is how many seconds a proof is good; it is renewed when half of that is over.
 """
 
 import asyncio
@@ -28,12 +29,13 @@ def decide(asked: AuthorityAsked, allowed: Path) -> str:
     return f"{asked.endpoint} is not on the list"
 
 
-async def main(key: Path, allowed: Path) -> None:
+async def main(key: Path, allowed: Path, lifetime_s: float) -> None:
     async with rostra.connect(on_lost="raise") as me:
-        authority = Authority(me, read_key(key), lambda asked: decide(asked, allowed), lifetime_s=60.0)
+        authority = Authority(me, read_key(key), lambda asked: decide(asked, allowed), lifetime_s=lifetime_s)
         print("we decide", flush=True)
         await authority.serve()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    key, allowed, *lifetime = sys.argv[1:]
+    asyncio.run(main(Path(key), Path(allowed), float(lifetime[0]) if lifetime else 60.0))

@@ -44,8 +44,15 @@ def together(nodeid: str) -> str:
     return path
 
 
-FIRST = ("tests/live/test_audited.py", "tests/live/test_warm.py", "tests/live/test_tutorial.py")
-"""Long ones of few tests; those of many tests are first anyway, so that workers end at the same time."""
+FIRST = tuple(
+    f"tests/live/test_{few_but_long}.py"
+    for few_but_long in (
+        *("audited", "warm", "tutorial", "replicas", "fifo_lossy", "led", "agreed"),
+        *("hierarchy", "clocks", "full_disk", "submitting", "authorities"),
+    )
+)
+"""Files of many tests are first anyway. What is left for the end is short, so that workers end at the same
+time."""
 
 COMPUTING = ("gw0", "gw1")
 """Of three workers, those that begin with what computes, and step back for the third whenever it needs the

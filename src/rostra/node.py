@@ -64,6 +64,7 @@ from rostra.core.secure import WaitingEffects
 from rostra.core.stack import Stack
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, is_reserved, parent
+from rostra.protocols.access.messages import ProofShown
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.core import Link
 from rostra.protocols.links.events import (
@@ -105,6 +106,10 @@ links and pings wait for longer behind a crowd. Lowering it: more steps for the 
 ENTRY_BYTES: Final = 16
 """Of a message through the servers, what counts as one: a stream's start in it has some 40 bytes, and costs
 as much as two members of a list. Raising it: steps with many such messages are longer."""
+
+PROOF_WEIGHS: Final = 64
+"""What a member of a restricted group counts as: its proof is a signature to verify, a third of a
+millisecond. Raising it: more steps for the same work where proofs are known already."""
 
 REST_MAX: Final = 8_192
 """Messages that may wait so. Beyond that steps are longer: what a peer sends faster is not kept for it."""
@@ -287,7 +292,10 @@ class Node:
     def _read_one(self, now: Instant, received: Received, outputs: list[Output]) -> None:
         message = received.message
         if type(message) in _LISTS:
-            self._read += len(message.members)  # each is work, whatever comes of it
+            each = PROOF_WEIGHS if "!" in message.group.name else 1
+            self._read += each * len(message.members)  # each is work, whatever comes of it
+        elif type(message) is ProofShown:
+            self._read += PROOF_WEIGHS
         elif type(message) is Routed:
             self._read += len(message.data) // ENTRY_BYTES
         self._hand_up(now, received, outputs)

@@ -11,7 +11,7 @@ from support.bystanders import unnoticed
 from support.lab import Lab
 
 from rostra.client import connect_admin
-from rostra.core.effects import Asked, Effect, LinkUp, Received, Send, Tell, TimerFired
+from rostra.core.effects import Asked, Effect, Ignored, LinkUp, Received, Send, Tell, TimerFired
 from rostra.core.stack import Stack
 from rostra.errors import AuthUnavailable, NoSuchGroup, NotAvailable
 from rostra.groups.attributes import (
@@ -24,7 +24,14 @@ from rostra.groups.attributes import (
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, parent
 from rostra.protocols.access.agent import ACCESS_AGENT
-from rostra.protocols.access.config import ASKED_MAX, FALSE_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
+from rostra.protocols.access.config import (
+    ASKED_MAX,
+    FALSE_MAX,
+    RETURNED_S,
+    REVOCATIONS_OF_ROOT_MAX,
+    AccessConfig,
+)
+from rostra.protocols.access.events import AccessEnded
 from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, WRONG_SIGNATURE, Judge
 from rostra.protocols.access.messages import RevocationsTold
 from rostra.protocols.access.proofs import (
@@ -47,6 +54,7 @@ from rostra.protocols.led.proven import with_proofs
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.gate import DELEGATES, AccessRefused
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import (
     EndpointsJoined,
     Interest,
@@ -54,9 +62,10 @@ from rostra.protocols.relaxed.messages import (
     MessageId,
     ResolveReply,
     Routed,
+    Undeliverable,
 )
 from rostra.protocols.relaxed.registry import Registry
-from rostra.protocols.relaxed.requests import Absolute, Denied, Message, Open, Watch
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Join, Message, NotDelivered, Open, Watch
 from rostra.stacks import NodePlan, make_stack
 
 RESTRICTED, TRANSIENT = "acme/hr!payroll", "eu.h2/web-1#7~7-1718-5"
@@ -291,6 +300,49 @@ def test_a_false_authority_can_neither_let_in_nor_keep_out() -> None:
     assert [
         type(each).__name__ for each in answers(told(agent, member, ann, ACME.answer(W, found, good)))
     ] == ["Done"]
+
+
+@pytest.mark.spec("S-012")
+def test_an_authority_that_is_away_is_named_and_keeps_out_new_members_alone() -> None:
+    agent = stack(HOST, is_agent=True)
+    ann, bob = _opened(agent, "ann"), _opened(agent, "bob")
+    member, asked = asking(agent, ann)
+    found = question(agent, member, ann, asked)
+    told(agent, member, ann, ACME.answer(W, found, ACME.proof(W, PAYROLL, ann, NOW_MS, END_MS)))
+    asking(agent, bob)
+    stay = PAYROLL.name, PAYROLL.scope
+    effects = agent.step(9.0, TimerFired(("access", "auth", bob, *stay)))
+    assert refusals(effects) == [AccessRefused(bob, PAYROLL, "acme: no valid answer within 5 s")]
+    assert [each.code for each in answers(effects)] == [AuthUnavailable.code]
+    # Nor can the proof of the one that is in be renewed: it stays until that ends.
+    agent.step(500.0, TimerFired(("access", "due", ann, *stay)))
+    effects = agent.step(505.0, TimerFired(("access", "auth", ann, *stay)))
+    assert [each.why for each in refusals(effects)] == ["acme: no valid answer within 5 s"]
+    assert list(agent[AGENT].groups[PAYROLL].members) == [ann]
+    assert answers(agent.step(506.0, Asked(bob, 11, Join(Group("lobby", HOST), True)))) == [Done()]
+    effects = agent.step(1_001.0, TimerFired(("access", "due", ann, *stay)))
+    assert [each.why for each in effects if isinstance(each, AccessEnded)] == [
+        f"the proof of {ann} for {PAYROLL} has ended"
+    ]
+    assert PAYROLL not in agent[AGENT].groups or not agent[AGENT].groups[PAYROLL].members
+
+
+@pytest.mark.spec("S-012")
+def test_what_comes_of_a_question_that_is_decided_is_not_for_the_program() -> None:
+    """Late answers, and questions that come back; what it sends to its authority itself comes back to it."""
+    agent = stack(HOST, is_agent=True)
+    ann = _opened(agent, "ann")
+    member, asked = asking(agent, ann)
+    found = question(agent, member, ann, asked)
+    answer = ACME.answer(W, found, ACME.proof(W, PAYROLL, ann, NOW_MS, END_MS))
+    assert answers(told(agent, member, ann, answer))
+    for late in (ACME.show(W, asked, ann, public_half(SECRET)), answer, ACME.answer(W, found, None, "no")):
+        assert told(agent, member, ann, late) == [Ignored(type(late).__name__, "late answer")]
+    assert agent[ACCESS_AGENT].permitted, "nor does a late no put it out"
+    returned = Undeliverable(an_id("eu"), ann, (member,), "unknown endpoint")
+    assert not any(isinstance(each, Tell) for each in agent.step(1.0, Received(SERVER, returned)))
+    later = agent.step(2.0 + RETURNED_S, Received(SERVER, returned))
+    assert [type(each.notice) for each in later if isinstance(each, Tell)] == [NotDelivered]
 
 
 @pytest.mark.spec("S-011", "S-012")

@@ -23,8 +23,8 @@ from rostra.protocols.agreed import proven
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.protocols.agreed.branch import HostHolds, HostQuestion, MemberAnswer, MemberAsked
 from rostra.protocols.agreed.calls import GroupAsked, LookAt
-from rostra.protocols.agreed.changes import GroupVerb, MemberId
-from rostra.protocols.agreed.groups import AgreedMember
+from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
+from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember
 from rostra.protocols.agreed.proven import PROOFS_S
 from rostra.protocols.agreed.requests import JoinAgreed, MemberView
 from rostra.protocols.agreed.server import AGREED_SERVER
@@ -318,6 +318,52 @@ def test_a_member_that_a_server_of_the_set_let_in_without_a_proof_is_removed_by_
     assert any(made.eve.address in each.failed for each in views), "and was removed"
 
 
+# Closed groups that a server restores from what hosts remember
+
+VAULT = Group("vault", EU)
+
+
+def restored(*held: tuple[str, str, int, str]) -> AgreedGroup:
+    """By a server that lost its state, where the group is for one host alone. Each host says what it holds:
+    its member, the number of the view, and who was in that as well."""
+    server = a_server()
+    server[SERVER].gate.learn(ClosedList(EU, 1, ((VAULT.name, (H1,)),)))
+    server.step(0.0, LinkUp(H1, 1))
+    for host, me, number, other in held:
+        mine, another = (
+            AgreedMember(MemberId(Endpoint(each), (1, 1)), rank) for rank, each in enumerate((me, other))
+        )
+        pid = Pid(ServerId(EU, 7), 1)
+        question = HostQuestion(Domain(host), 1, 1)
+        view = (mine, another) if other else (mine,)
+        says = HostHolds(VAULT, question, (mine,), AGREED, (number, 0, pid), view, number)
+        server.step(10.0, Received(Domain(host), says))
+    for second in range(11, 40):
+        server[AGREED_SERVER].step(float(second), TimerFired(("agreed", "tick")))
+    found = server[AGREED_SERVER].sets[EU].table.get(VAULT)
+    assert found is not None
+    return found
+
+
+@pytest.mark.spec("C-167")
+def test_a_host_that_a_group_is_closed_to_says_nothing_about_its_view() -> None:
+    """After a restart of the server it would set the number and the fence, and list whom it likes."""
+    ann, eve = "eu.h1/ann#1", "eu.h2/eve#1"
+    found = restored(("eu.h1", ann, 5, ""), ("eu.h2", eve, 1_000, eve))
+    assert [each.endpoint for each in found.view.ids] == [ann]
+    assert found.view.number < 100 and found.living.fence < 100
+
+
+@pytest.mark.spec("C-167")
+def test_a_view_with_a_stranger_is_not_restored() -> None:
+    """Of a host that is believed: it remembers one from before the group was closed, or lies. Members are
+    not shown a view with it, nor is its host told who is in."""
+    ann, eve = "eu.h1/ann#1", "eu.h2/eve#1"
+    found = restored(("eu.h1", ann, 5, eve))
+    assert [[each.endpoint for each in view.ids] for view in found.views] == [[ann]]
+    assert found.view.number > 5, "an id has one list"
+
+
 # Groups that their authority closes
 
 H1 = Domain("eu.h1")
@@ -383,8 +429,8 @@ def test_one_host_does_not_fill_a_server_with_proofs(monkeypatch: pytest.MonkeyP
     for number in range(9):
         me = Endpoint(f"eu.h2/mallory#{number}")
         server.step(0.0, Received(H2, ProofShown(PAYROLL, me, proof(group=PAYROLL, endpoint=me))))
-    assert sum(each.startswith("eu.h2/") for each in server[SERVER].gate.shown[PAYROLL]) == 3
+    assert server[SERVER].gate.shown.of_host(H2) == 3
     known = Endpoint("eu.h2/mallory#0")
     again = proof(group=PAYROLL, endpoint=known, until_ms=NOW_MS + 5_000)
     server.step(0.0, Received(H2, ProofShown(PAYROLL, known, again)))
-    assert server[SERVER].gate.shown[PAYROLL][known] == again, "a renewed one takes the place of the old"
+    assert server[SERVER].gate.shown[known, PAYROLL] == again, "a renewed one takes the place of the old"

@@ -29,8 +29,9 @@ from rostra.errors import (
     NotAvailable,
     Refused,
 )
-from rostra.names import ROOT, Group
+from rostra.names import ROOT, Domain, Group
 from rostra.protocols.access.requests import CloseGroup, ReopenGroup
+from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.relaxed.requests import Done
 from rostra.sim.processes import WORLD_NAME
 from rostra.testing import World, Worlds
@@ -55,9 +56,15 @@ def decide(asked: AuthorityAsked) -> str:
 
 
 @contextlib.asynccontextmanager
-async def authority(world: World, key: KeyFile, lifetime_s: float = 600.0) -> AsyncIterator[None]:
-    async with rostra.connect(CENTRE, name=f"authority-{key.name.count('/')}") as me:
-        serving = Authority(
+async def authority(
+    world: World,
+    key: KeyFile,
+    lifetime_s: float = 600.0,
+    host: str = CENTRE,
+    program: type[Authority] = Authority,
+) -> AsyncIterator[None]:
+    async with rostra.connect(host, name=f"authority-{key.name.count('/')}") as me:
+        serving = program(
             me, key, decide, lifetime_s=lifetime_s, clock=lambda: 1_000 + round(world.now * 1_000)
         )
         task = asyncio.create_task(serving.serve())
@@ -322,10 +329,10 @@ async def test_a_program_that_gives_up_while_its_authority_is_asked_is_not_in(
 VAULT = Group("acme!vault", ROOT)
 
 
-async def close(world: World, *, closed: bool = True) -> None:
+async def close(world: World, *, closed: bool = True, after_s: float = 10.0) -> None:
     order = CloseGroup(VAULT, ()) if closed else ReopenGroup(VAULT)
     assert world.sim.administer(ROOT, order).result == Done()
-    await world.settled()
+    await asyncio.sleep(after_s)
 
 
 async def looked(me: rostra.Me, group: str) -> tuple[Any, ...]:
@@ -340,6 +347,8 @@ async def looked(me: rostra.Me, group: str) -> tuple[Any, ...]:
         me.join(group, membership="agreed", create=False),
         me.join(group, credential=b"sesame"),
         me.join(group, credential=b"sesame", delivery="fifo"),
+        me.join(group, credential=b"sesame", membership="led"),
+        me.sequence(group),
     ):
         with pytest.raises(Refused) as refused:
             await asked
@@ -348,10 +357,19 @@ async def looked(me: rostra.Me, group: str) -> tuple[Any, ...]:
     return (*found, group in names)
 
 
+KINDS_OF_CLOSED: dict[str, dict[str, Any]] = {
+    "relaxed": {},
+    "fifo": {"delivery": "fifo"},
+    "agreed": {"membership": "agreed"},
+    "led": {"membership": "led"},
+    "led fifo": {"membership": "led", "delivery": "fifo"},
+}
+
+
 @pytest.mark.spec("C-167", "C-168", "S-089")
-@pytest.mark.parametrize("how", ["relaxed", "fifo", "agreed"])
+@pytest.mark.parametrize("how", KINDS_OF_CLOSED)
 async def test_an_authority_alone_says_for_whom_a_group_is_there(world: World, how: str) -> None:
-    kind = {"delivery": "fifo"} if how == "fifo" else {"membership": how}
+    kind = KINDS_OF_CLOSED[how]
     await close(world)
     async with (
         authority(world, ROOT_KEY),
@@ -361,7 +379,7 @@ async def test_an_authority_alone_says_for_whom_a_group_is_there(world: World, h
         bob.join("acme!vault", credential=SESAME, **kind) as first,
         ann.join("acme!vault", credential=SESAME, **kind) as second,
     ):
-        await world.settled()
+        await asyncio.sleep(10.0)
         for each in (first, second):
             assert sorted([member.endpoint for member in each.members]) == [ann.endpoint, bob.endpoint]
         assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
@@ -372,50 +390,159 @@ async def test_an_authority_alone_says_for_whom_a_group_is_there(world: World, h
 
 
 @pytest.mark.spec("C-167", "S-012")
-async def test_a_group_is_there_for_a_host_while_a_proof_of_its_program_lasts(world: World) -> None:
+@pytest.mark.parametrize("how", ["relaxed", "led"])
+async def test_a_group_is_there_for_a_host_while_a_proof_of_its_program_lasts(world: World, how: str) -> None:
     await close(world)
+    kind = {"credential": SESAME, **KINDS_OF_CLOSED[how]}
     async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR, name="bob") as bob:
         async with (
             authority(world, ROOT_KEY, lifetime_s=60.0),
             rostra.connect(H2, name="eve") as eve,
             eve.watch("acme!vault") as watch,
-            bob.join("acme!vault", credential=SESAME),
-            ann.join("acme!vault", credential=SESAME),
+            bob.join("acme!vault", **kind),
+            ann.join("acme!vault", **kind),
         ):
             await asyncio.sleep(200.0)  # over some renewals
             assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
             assert watch.members == ()
-            async with eve.join("acme!vault", credential=SESAME):
-                await world.settled()
+            async with eve.join("acme!vault", **kind):
+                await asyncio.sleep(10.0)
                 assert len(watch.members) == 3, "the watch of a host that is let in later"
             world.crash("eu.paris")
             await asyncio.sleep(20.0)
             world.restart("eu.paris")
-            await world.settled()
+            await asyncio.sleep(30.0)
             assert await listed(ann, "acme!vault") == [f"{H1}/ann", f"{FAR}/bob"]
         await asyncio.sleep(100.0)
         assert await listed(ann, "acme!vault") == [] == await listed(bob, "acme!vault")
-        with pytest.raises(NotAllowed, match="cannot be led"):
-            await ann.join("acme!vault", membership="led", credential=SESAME)
         refused = world.sim.administer(ROOT, CloseGroup(Group("lobby", ROOT), ())).result
         assert refused.code == BadInput.code, "a public name has no authority"
 
 
 @pytest.mark.spec("C-167")
-async def test_members_stay_when_their_group_is_closed_and_led_ones_have_to_leave(world: World) -> None:
-    async with authority(world, ROOT_KEY), rostra.connect(H1, name="ann") as ann:
-        stays = await ann.join("acme!vault", credential=SESAME)
-        async with rostra.connect(H2, name="eve") as eve, eve.watch("acme!vault") as watch:
-            await watch.ready()
-            assert len(watch.members) == 1
+@pytest.mark.parametrize("how", ["relaxed", "led"])
+async def test_members_stay_when_their_group_is_closed_and_others_hear_no_more_of_it(
+    world: World, how: str
+) -> None:
+    kind = {"credential": SESAME, **KINDS_OF_CLOSED[how]}
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(H2, name="eve") as eve,
+        rostra.connect(FAR, name="bob") as bob,
+        ann.join("acme!vault", **kind) as stays,
+        eve.watch("acme!vault") as watch,
+    ):
+        await watch.ready()
+        assert len(watch.members) == 1
+        await asyncio.sleep(2.0)
+        waiting = world.sim.processes[Domain(H1)].stack[LED_AGENT].lists._waiting
+        hosts = sorted(waiting[VAULT][0] if how == "led" else ())
+        assert hosts == ([H1, H2] if how == "led" else []), "they wait for the leader's next list"
+        await close(world, after_s=1.0)
+        assert H2 not in waiting.get(VAULT, ((), None))[0], "eve's agent need not be honest"
+        async with bob.join("acme!vault", **kind):
+            await asyncio.sleep(15.0)
+            assert len(stays.members) == 2 and await listed(eve, "acme!vault") == []
+            assert bob.endpoint not in [each.endpoint for each in watch.members]
+
+
+# Led sets with restricted names
+
+
+def leaders(world: World, group: Group) -> list[str]:
+    agents = {host: world.sim.processes[Domain(host)].stack[LED_AGENT] for host in (H1, H2, FAR, CENTRE)}
+    return [host for host, led in agents.items() if group in led.trees and led.trees[group].leads]
+
+
+@pytest.mark.spec("S-012", "S-019")
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_restricted_set_whose_leader_has_no_member_any_more_finds_another(
+    world: World, closed: bool
+) -> None:
+    """It has no proof to lead with. It would go on without the registrar, which lets another agent lead."""
+    how = {"membership": "led", "credential": SESAME}
+    async with (
+        authority(world, ROOT_KEY, lifetime_s=60.0),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        rostra.connect(CENTRE, name="cid") as cid,
+        rostra.connect(H2, name="eve") as eve,
+    ):
+        if closed:
             await close(world)
-            async with rostra.connect(FAR, name="bob") as bob, bob.join("acme!vault", credential=SESAME):
-                await world.settled()
-                assert len(stays.members) == 2 and await listed(eve, "acme!vault") == []
-        await stays.close()
-        await close(world, closed=False)
-        led = await ann.join("acme!vault", credential=SESAME, membership="led")
-        await close(world)
-        with pytest.raises(NotAllowed, match="not for programs"):
-            async for _ in led:
-                pass
+        first = await ann.join("acme!vault", **how)
+        async with bob.join("acme!vault", **how), cid.join("acme!vault", **how):
+            await asyncio.sleep(10.0)
+            assert leaders(world, VAULT) == [H1]
+            await first.close()
+            await asyncio.sleep(15.0)
+            assert leaders(world, VAULT) in ([FAR], [CENTRE])
+            assert await listed(bob, "acme!vault") == [f"{FAR}/bob", f"{CENTRE}/cid"]
+            await asyncio.sleep(85.0)
+            async with eve.join("acme!vault", **how):
+                await asyncio.sleep(20.0)
+                assert len(leaders(world, VAULT)) == 1 and leaders(world, VAULT) != [H1]
+                both = [f"{H2}/eve", f"{FAR}/bob", f"{CENTRE}/cid"]
+                assert await listed(eve, "acme!vault") == both == await listed(bob, "acme!vault")
+
+
+@pytest.mark.spec("S-089", "C-167")
+async def test_a_set_that_its_authority_closes_is_spoken_to_by_its_members_alone(world: World) -> None:
+    """Also a host that may know of it cannot speak, if its program is no member."""
+    how = {"membership": "led", "credential": SESAME}
+    await close(world)
+    async with (
+        authority(world, ROOT_KEY),
+        rostra.connect(H1, name="ann") as ann,
+        rostra.connect(FAR, name="bob") as bob,
+        rostra.connect(FAR, name="cid") as cid,
+        ann.join("acme!vault", **how),
+        bob.join("acme!vault", **how),
+    ):
+        await asyncio.sleep(10.0)
+        heard = ann.sets()
+        outside = await cid.sequence("acme!vault")
+        await outside.send(b"of a stranger")
+        await asyncio.sleep(10.0)
+        assert outside.destinations == ()
+        inside = await bob.sequence("acme!vault")
+        await inside.send(b"of a member")
+        assert (await anext(heard)).body == b"of a member"
+
+
+# What comes late
+
+
+class LateAuthority(Authority):
+    """It answers each question after all agents have given up on it."""
+
+    async def _answer(self, message: rostra.Message) -> None:
+        await asyncio.sleep(8.0)
+        await super()._answer(message)
+
+
+@pytest.mark.spec("S-012")
+async def test_what_an_authority_answers_late_is_no_message_for_the_program(world: World) -> None:
+    """Two programs serve it: the second one's answers come when the first has decided. A third is so late
+    that the question was given up."""
+
+    async def got(me: rostra.Me) -> list[bytes]:
+        await asyncio.sleep(30.0)
+        await bob.send_to(me.endpoint, b"of its own")
+        found: list[bytes] = []
+        while b"of its own" not in found:
+            found.append(getattr(await anext(me.messages()), "body", b"not delivered"))
+        return found
+
+    async with rostra.connect(H1, name="ann") as ann, rostra.connect(FAR, name="bob") as bob:
+        ann.messages()
+        async with authority(world, ROOT_KEY), authority(world, ROOT_KEY, host=H2):
+            for group in ("acme!payroll", "acme!lunch"):
+                async with ann.join(group, credential=SESAME):
+                    pass
+        assert await got(ann) == [b"of its own"]
+        async with authority(world, ROOT_KEY, host=FAR, program=LateAuthority):
+            with pytest.raises(AuthUnavailable):
+                await ann.join("acme!payroll", credential=SESAME)
+            assert await got(ann) == [b"of its own"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rostra.core.effects import Effect, Ignored, LinkUp, Received, Send, SetTimer, TimerFired
+from rostra.core.effects import Effect, Ignored, LinkMoved, LinkUp, Received, Send, SetTimer, TimerFired
 from rostra.core.stack import Service, ServiceName, Stack
 from rostra.names import Domain
 from rostra.protocols.agreed.casting import (
@@ -18,6 +18,7 @@ from rostra.protocols.agreed.casting import (
     SetCasting,
     SetFrame,
     SetHeard,
+    SetNumber,
     addresses_of,
 )
 from rostra.protocols.agreed.changes import ServerId
@@ -65,7 +66,8 @@ class Net:
     def link(self, name: str) -> None:
         """Its links to the repeaters come up."""
         for repeater in self.repeaters:
-            self.do(name, self.cores[name].step(self.now, LinkUp(Domain(f"eu.{repeater}"), 0)))
+            life = self.cores[repeater].state.life
+            self.do(name, self.cores[name].step(self.now, LinkUp(Domain(f"eu.{repeater}"), life)))
 
     def cast(self, name: str, message: Any) -> None:
         to = tuple([core.me for other, core in self.cores.items() if other != name])
@@ -220,6 +222,48 @@ def test_what_another_says_of_a_server_is_not_taken() -> None:
     assert net.cores["b"].step(0.0, FrameHeard(old, ("c", 1), False)) == [
         Ignored("SetFrame", "a registration elsewhere")
     ], "b repeats nothing"
+
+
+@pytest.mark.spec("V-113")
+def test_servers_of_a_set_that_are_gone_leave_room_for_others() -> None:
+    core = Net("abc", listen="ab", repeaters="a").cores["a"]
+    strangers = [Domain(f"eu.s{number}") for number in range(SET_MEMBERS_MAX + 1)]
+    for place, stranger in enumerate(strangers):
+        now = FORGET_S if stranger == strangers[-1] else 0.0
+        core.step(now, FrameHeard(SetFrame(SET, stranger, 1, 9, (core.me,)), ("s", place), False))
+        core.step(now, heard(frame(2, origin=stranger)))
+    assert list(core.state.registered) == strangers[-1:], "who does not register any more"
+    assert list(core.state.heard) == strangers[1:], "and who was silent for the longest time"
+    core.step(FORGET_S, FrameHeard(SetFrame(SET, strangers[0], 1, 3, (core.me,)), ("s", 0), False))
+    assert strangers[0] in core.state.registered, "though a higher number was said in its name"
+
+
+def said_of(core: CastCore, now: float, number: int) -> list[SetNumber]:
+    return [each.message for each in core.step(now, heard(frame(number))) if isinstance(each, Send)]
+
+
+@pytest.mark.spec("V-113")
+def test_a_number_in_the_name_of_another_server_does_not_silence_it() -> None:
+    net = Net("ab", listen="ab")
+    core, origin = net.cores["a"], net.cores["b"]
+    origin.cast(0.0, (core.me,), word("x"))
+    assert taken(core, heard(frame(1)), heard(frame(1_000_000)), heard(frame(2))) == ["1", "1000000"]
+    assert said_of(core, 0.1, 2) == [], "it was asked a moment ago"
+    (question,) = said_of(core, 0.1 + REGISTER_S, 2)
+    (answer,) = origin.step(1.0, Received(core.me, question))
+    assert answer == Send(core.me, SetNumber(SET, 1, 1))
+    assert taken(core, Received(origin.me, answer.message), heard(frame(2)), heard(frame(2))) == ["2"]
+    assert said_of(core, 9.0, 1) == [], "this one was overtaken"
+    assert taken(core, Received(origin.me, answer.message), heard(frame(2))) == [], "an answer sent again"
+
+
+@pytest.mark.spec("V-019", "V-113")
+def test_a_life_that_the_link_does_not_know_is_not_taken() -> None:
+    core = Net("ab", listen="ab").cores["a"]
+    assert taken(core, heard(frame(1, life=9))) == ["1"], "of a server without a link"
+    assert taken(core, LinkUp(Domain("eu.b"), 2), heard(frame(2, life=2))) == ["2"]
+    assert taken(core, heard(frame(3, life=9)), heard(frame(4, life=1)), heard(frame(3, life=2))) == ["3"]
+    assert taken(core, LinkMoved(Domain("eu.b"), 3), heard(frame(1, life=3))) == ["1"]
 
 
 @pytest.mark.spec("V-113")

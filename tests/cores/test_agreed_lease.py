@@ -1,5 +1,7 @@
 """The lease by which a living side lives, in single steps."""
 
+from typing import Any
+
 import pytest
 
 from rostra.core.effects import Event, LinkDown, LinkUp, Received, Send, TimerFired
@@ -20,7 +22,7 @@ from rostra.protocols.fifo.events import Deliver
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.registry import Registry
-from rostra.sim.explore.lease import LeaseAct, LeaseBounds, LeaseModel
+from rostra.sim.explore.lease import LEDGER, LeaseAct, LeaseBounds, LeaseModel
 from rostra.stacks import NodePlan, make_stack
 
 PARIS = Domain("paris")
@@ -114,3 +116,79 @@ def test_what_a_server_in_doubt_lends_ends_before_its_doubt_does() -> None:
     while (act := LeaseAct("deliver", a, host)) in model.actions(world):
         world = model.apply(world, act)
         assert model.violations(world) == []
+
+
+class LeaseStory:
+    """Servers a, b and c, and a host below a; one more member joins below b."""
+
+    def __init__(self, joins: int) -> None:
+        self.model = LeaseModel(LeaseBounds(servers=3, ticks=9, stops=0, joins=joins))
+        self.world = self.model.initial()
+
+    def act(self, verb: str, *nodes: int) -> None:
+        act = LeaseAct(verb, *nodes)
+        assert act in self.model.actions(self.world)
+        self.world = self.model.apply(self.world, act)
+        assert self.model.violations(self.world) == []
+
+    def flow(self, *nodes: int) -> None:
+        """All messages among these arrive."""
+        pairs = [(one, other) for one in nodes for other in nodes]
+        while due := [each for each in pairs if LeaseAct("deliver", *each) in self.model.actions(self.world)]:
+            self.act("deliver", *due[0])
+
+    def lend_after(self, wait_s: float) -> None:
+        """The host asks between the questions of its server, and gets a whole lease."""
+        a, host, now = 0, 3, self.world.now
+        at_s: Any = now + wait_s
+        self.world, _ = self.model._happens(self.world._replace(now=at_s), host, TimerFired(ALARM))
+        self.flow(a, host)
+
+    def members_of(self, node: int) -> int:
+        return len(self.model._numbers[self.world.nodes[node]].state.table.groups[LEDGER].view.ids)
+
+    def servers_of(self, node: int) -> list[str]:
+        return [each.server for each in self.model._numbers[self.world.nodes[node]].state.view.servers]
+
+
+@pytest.mark.spec("V-099")
+def test_a_join_after_which_fewer_live_alone_does_not_shorten_what_was_lent_before() -> None:
+    """The group lived at a alone, and its host has a lease by that. With the member that joins, b lives
+    without a as soon as its word to a has run out: which was before the host's lease had."""
+    story, (a, b, c, host) = LeaseStory(joins=1), range(4)
+    for _ in range(2):
+        story.act("tick")
+        story.flow(b, c)
+        story.flow(a, b)  # c and a do not hear each other
+        story.flow(a, host)
+    story.lend_after(0.5)  # until 4.5
+    story.act("join", b)
+    for servers in ((a, b), (b, c), (a, b)):
+        story.flow(*servers)
+    assert story.members_of(c) == 3
+    story.world = story.world._replace(now=2)
+    story.act("tick")
+    story.act("silent", c, a)
+    for _ in range(3):
+        story.flow(b, c)  # and a's word that it is in doubt does not come to the host
+        story.act("tick")
+    story.flow(b, c)
+    assert story.servers_of(b) == ["eu.b", "eu.c"]
+
+
+def test_joins_do_not_put_off_the_removal_of_a_server_that_waits_for_its_lease() -> None:
+    """Each that it acknowledged would prolong its lease; so they come after."""
+    story, (a, b, c, host) = LeaseStory(joins=2), range(4)
+    story.act("tick")
+    story.flow(a, b, c, host)
+    story.act("reset", c, a)
+    for _ in range(2):
+        story.act("tick")
+        story.act("join", b)
+        story.flow(a, b, c, host)
+    for _ in range(2):  # c asks b at once when its own word has run out, and b its own
+        assert story.servers_of(b) == ["eu.a", "eu.b", "eu.c"]
+        story.act("tick")
+        story.flow(a, b, c, host)
+    assert story.servers_of(b) == ["eu.b", "eu.c"]
+    assert story.members_of(b) == 2

@@ -5,16 +5,33 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, LinkDown, LinkUp, Received, Send, TimerFired
+from rostra.core.effects import (
+    CancelTimer,
+    Effect,
+    Ignored,
+    LinkDown,
+    LinkUp,
+    Received,
+    Send,
+    SetTimer,
+    TimerFired,
+)
 from rostra.core.stack import Stack
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.agreed.branch import HostHolds, HostQuestion, LeaseAsked, MemberAsked
+from rostra.protocols.agreed.branch import (
+    HostHolds,
+    HostQuestion,
+    LeaseAsked,
+    MemberAsked,
+    ViewTaken,
+    ViewTold,
+)
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId, Pid, ServerId
-from rostra.protocols.agreed.config import HOST_WAITING_MAX, QUEUE_MAX
+from rostra.protocols.agreed.config import HOST_WAITING_MAX, QUEUE_MAX, TELL_AGAIN_S
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember
-from rostra.protocols.agreed.server import AGREED_SERVER, RESTORE
+from rostra.protocols.agreed.server import AGREED_SERVER, RESTORE, TELL_AGAIN
 from rostra.protocols.agreed.server import LOST as HOSTS_LOST
 from rostra.protocols.agreed.state import QueuedChange
 from rostra.protocols.links.config import LinkConfig
@@ -124,6 +141,33 @@ def test_a_server_that_lost_its_state_removes_only_the_members_of_hosts_that_are
     paris.stack.step(paris.now, TimerFired(RESTORE))
 
     assert [(each.ids, each.failed) for each in paris.group.views] == [(ids, ()), (ids[:2], ids[2:])]
+
+
+@pytest.mark.spec("V-097")
+def test_a_view_that_a_host_has_not_confirmed_is_sent_again_as_a_whole() -> None:
+    """A link's new epoch may have lost it, and what it is a difference from."""
+    paris = Cluster("h1", "h2")
+    paris.synced("h1", "h2")
+
+    def views(effects: Sequence[Effect]) -> dict[str, ViewTold]:
+        told = [each for each in effects if isinstance(each, Send) and isinstance(each.message, ViewTold)]
+        return {each.to.removeprefix("paris."): each.message for each in told}
+
+    def take(host: str, told: ViewTold) -> Sequence[Effect]:
+        return paris.receive(host, ViewTaken(CHESS, Domain(f"paris.{host}"), told.id))
+
+    first = views(paris.asked("h1", GroupVerb.JOIN, member("h1")))["h1"]
+    take("h1", first)
+    effects = paris.asked("h2", GroupVerb.JOIN, member("h2"))
+    second = views(effects)
+    assert set(second) == {"h1", "h2"} and second["h1"].base == first.id
+    assert SetTimer(TELL_AGAIN, TELL_AGAIN_S) in effects
+    assert take("h1", first) == [Ignored("ViewTaken", "of an older view")]
+    take("h2", second["h2"])
+    again = views(paris.stack.step(TELL_AGAIN_S, TimerFired(TELL_AGAIN)))
+    assert set(again) == {"h1"}, "h2 has confirmed it"
+    assert again["h1"].id == second["h1"].id and again["h1"].base is None
+    assert CancelTimer(TELL_AGAIN) in take("h1", again["h1"])
 
 
 def test_members_with_different_attachments_come_back_with_one_change_each() -> None:

@@ -33,7 +33,7 @@ from rostra.protocols.claims import server as claim_server
 from rostra.protocols.claims import table as claim_table
 from rostra.protocols.claims.agent import AGAIN, ClaimAgent, JoinClaimed
 from rostra.protocols.claims.config import ASK_TIMES_MAX, GONE_S
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimBegun, ClaimReleased
 from rostra.protocols.claims.server import GONE, LOST, ClaimRefused, ClaimServer
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import DomainServer
@@ -46,6 +46,7 @@ EU, FR, DE = Domain("eu"), Domain("eu.fr"), Domain("eu.de")
 H1, H2 = Domain("eu.fr.h1"), Domain("eu.fr.h2")
 CHESS, WORLDWIDE = Group("chess", EU), Group("chess", ROOT)
 ATOMIC = GroupKind(MembershipKind.AGREED, DeliveryKind.ATOMIC)
+ON_DISK = GroupKind(MembershipKind.AGREED, DeliveryKind.ATOMIC, stable="disk", survive="majority")
 AGREED, LED = GroupKind(MembershipKind.AGREED), GroupKind(MembershipKind.LED)
 SILENT = Because(FR, H1, "silent")
 
@@ -576,3 +577,65 @@ def test_a_host_that_does_not_come_back_to_a_server_that_restarted_is_given_up_a
     fr.step(TimerFired(("claims", GONE, H1)))
     fr.step(TimerFired(LOST))
     assert fr.claims.table.get("local") is None
+
+
+# Orders on disk
+
+
+def begun(host: str, order: str) -> ClaimBegun:
+    return ClaimBegun(an_id(host), Domain(host), CHESS, order)
+
+
+def test_of_the_orders_of_a_group_the_first_is_recorded_and_answers_rest_on_that() -> None:
+    eu = Server("eu", "eu.fr", "eu.de")
+    first = eu.answer("eu.fr", claim("eu.fr.h1", ON_DISK))
+    assert (first.made, first.begun) == (True, "")
+    assert [type(each) for each in eu.hears("eu.de", begun("eu.de.h1", "other"))] == [Ignored], "no holder"
+    eu.hears("eu.fr", begun("eu.fr.h1", "order"))
+    *secured, _ = eu.hears("eu.fr", claim("eu.fr.h1", ON_DISK))
+    keys = [each.record.key for each in secured if isinstance(each, Secure)]
+    assert keys == ["claim/chess", "hold/eu.fr.h1/chess", "hold/eu/chess"]
+    second = eu.answer("eu.de", claim("eu.de.h1", ON_DISK))
+    eu.hears("eu.de", begun("eu.de.h1", "other"))
+    again = eu.answer("eu.de", claim("eu.de.h1", ON_DISK))
+    assert (second.made, second.begun, again.begun) == (False, "order", "order")
+
+
+def test_without_room_at_the_scope_no_order_is_recorded_and_the_answer_says_so() -> None:
+    eu = Server("eu", "eu.fr")
+    eu.answer("eu.fr", claim("eu.fr.h1", ON_DISK))
+    eu.registry.own.no_room = "full"
+    eu.hears("eu.fr", begun("eu.fr.h1", "order"))
+    assert eu.answer("eu.fr", claim("eu.fr.h1", ON_DISK)).begun == ""
+    eu.registry.own.no_room = ""
+    eu.hears("eu.fr", begun("eu.fr.h1", "order"))
+    assert eu.answer("eu.fr", claim("eu.fr.h1", ON_DISK)).begun == "order"
+
+
+def test_that_an_order_is_begun_is_repeated_until_it_is_recorded() -> None:
+    agent = Agent()
+    [asked] = sent(agent.join(agent.open("ann"), ON_DISK), Claim)
+    agent.answered(asked, ON_DISK, made=True)
+    assert agent.claims.made == {CHESS}
+    agent.claims.begun[CHESS] = "order"
+    effects = agent.claims.renew(CHESS)
+    for _ in range(2 * ASK_TIMES_MAX):
+        kinds = [type(each.message) for each in effects if isinstance(each, Send)]
+        assert kinds == [ClaimBegun, Claim], "the answer to the claim says whether it is recorded"
+        agent.answered(sent(effects, Claim)[0], ON_DISK)
+        assert CHESS not in agent.claims.recorded
+        effects = agent.step(TimerFired(AGAIN))
+    agent.answered(sent(effects, Claim)[0], ON_DISK, begun="order")
+    assert agent.claims.recorded == {CHESS: "order"}
+    assert sent(agent.step(TimerFired(AGAIN)), Claim) == []
+
+
+def test_a_host_out_of_sight_may_begin_nothing_before_it_has_asked_again() -> None:
+    agent = Agent()
+    [asked] = sent(agent.join(agent.open("ann"), ON_DISK), Claim)
+    agent.answered(asked, ON_DISK, made=True)
+    agent.step(LinkDown(FR, SILENT))
+    assert agent.claims.made == set()
+    [asked] = sent(agent.step(LinkUp(FR, 1)), Claim)
+    agent.answered(asked, ON_DISK, made=True)
+    assert agent.claims.made == {CHESS}

@@ -64,6 +64,7 @@ from rostra.protocols.led.stays import LED
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Data, Hello
 from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.gate import Gate
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.registry import Registry
@@ -199,10 +200,11 @@ def test_an_agent_takes_of_a_frame_what_is_for_its_host() -> None:
 class Agent:
     """The agent of h1, with its services; the server answers claims, and is its registrar's way."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Group = CHESS, gate: Gate | None = None) -> None:
+        self.group = group
         self.led = LedAgent(H1, 1, "test", LinkConfig.lan())
         registry = Registry(Records())
-        self.local = LocalServer(H1, incarnation=1, registry=registry)
+        self.local = LocalServer(H1, incarnation=1, registry=registry, gate=gate)
         self.stack = Stack(self.led, ClaimAgent(H1, registry), self.local)
         self.now = 0.0
         self.step(LinkUp(FR, 5))
@@ -218,9 +220,9 @@ class Agent:
 
     def join(self) -> list[Effect]:
         """Its claim is answered, and it is told the registrar."""
-        effects = self.step(Asked(self.ann, 2, JoinLed(CHESS, online=False)))
+        effects = self.step(Asked(self.ann, 2, JoinLed(self.group, online=False)))
         claim = next(each.message for each in sent(effects) if isinstance(each.message, Claim))
-        answer = ClaimAnswer(claim.id, H1, CHESS, LED, 1)
+        answer = ClaimAnswer(claim.id, H1, self.group, LED, 1)
         effects = self.step(Received(FR, answer))
         assert Answer(2, Done()) in effects
         return effects + self.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
@@ -228,8 +230,8 @@ class Agent:
     def lead(self) -> None:
         letters = [decode_letter(each.message.body) for each in carried(self.join())]
         (asserted,) = [letter for letter in letters if isinstance(letter, Assert)]
-        self.receive(EU, AssertReply(CHESS, asserted.number, H1))
-        assert self.led.trees[CHESS].leads
+        self.receive(EU, AssertReply(self.group, asserted.number, H1))
+        assert self.led.trees[self.group].leads
 
 
 def sent(effects: list[Effect]) -> list[Send]:

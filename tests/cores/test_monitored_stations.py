@@ -1,17 +1,16 @@
 """Stations of a group with a monitor of its own, frame by frame: receipts, rosters, frames of strangers."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import pytest
+from support.stations import GROUP, A, B, C, StationNet, member
 
 from rostra.core.effects import (
     Answer,
     Asked,
     Effect,
     EndpointGone,
-    Ignored,
     LinkUp,
     Received,
     Send,
@@ -20,23 +19,18 @@ from rostra.core.effects import (
 from rostra.core.stack import Stack
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.agent import OrderAgent
 from rostra.protocols.atomic.emitter import ATTRIBUTES
 from rostra.protocols.atomic.events import (
-    DeliverAll,
-    HubPost,
     OrderJoinAsked,
     OrderLeaveAsked,
-    OrderSubmitted,
-    StationCast,
 )
 from rostra.protocols.atomic.frames import AmpStationId, AmpViewId, DataFrame, DecisionFrame, FrameControl
-from rostra.protocols.atomic.messages import AnyStationMessage, RunEntry, StationId, encode_entry
+from rostra.protocols.atomic.messages import RunEntry, StationId, encode_entry
 from rostra.protocols.atomic.monitored import MonitoredStation
 from rostra.protocols.atomic.negotiated import NegotiatedStation
-from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.atomic.roster import HostRoster, RosterMember, decode_item, places_in
 from rostra.protocols.claims.agent import ClaimAgent
 from rostra.protocols.claims.messages import ClaimAnswer
@@ -46,27 +40,16 @@ from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Denied, Open
 
-GROUP = Group("chess", Domain("eu.fr"))
-A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
-
-
-def member(host: Domain) -> Endpoint:
-    return Endpoint(f"{host}/ann#1")
-
 
 def control(sa: AmpStationId, view: AmpViewId, mtn: int, mdn: int) -> FrameControl:
     return FrameControl(GROUP, sa, mtn, mdn, view, ATTRIBUTES["atomic"])
 
 
-class Monitored:
-    """Stations, each with one member that reads; they come in one after the other."""
+class Monitored(StationNet[MonitoredStation]):
+    """They come in one after the other."""
 
     def __init__(self, *hosts: Domain) -> None:
-        self.stations: dict[Domain, MonitoredStation] = {}
-        self.given: dict[Domain, list[OrderedRun | MemberView]] = {each: [] for each in hosts}
-        self.ignored: list[Ignored] = []
-        self.loses: Callable[[Domain, AnyStationMessage], bool] = lambda to, message: False
-        self._passing: deque[tuple[Domain, Domain, AnyStationMessage]] = deque()
+        super().__init__()
         for nth, host in enumerate(hosts):
             self.stations[host] = MonitoredStation(GROUP, StationId(host, 1), "all", 1400)
             for each in self.stations.values():
@@ -79,42 +62,6 @@ class Monitored:
             station.open(0.0, out, founds=founds)
 
         return come
-
-    def do(self, host: Domain, doing: Callable[[MonitoredStation, list[Effect]], None]) -> None:
-        out: list[Effect] = []
-        doing(self.stations[host], out)
-        self._take(host, out)
-        while self._passing:
-            to, source, message = self._passing.popleft()
-            answers: list[Effect] = []
-            self.stations[to].heard(0.0, source, message, answers)
-            self._take(to, answers)
-
-    def say(self, host: Domain, body: bytes) -> None:
-        event = OrderSubmitted(member(host), GROUP, 1, block_of([body]))
-        self.do(host, lambda station, out: station.submitted(0.0, event, out))
-
-    def hear(self, host: Domain, source: Domain, message: AnyStationMessage) -> None:
-        self.do(host, lambda station, out: station.heard(0.0, source, message, out))
-
-    def runs(self, host: Domain) -> int:
-        return len([each for each in self.given[host] if isinstance(each, OrderedRun)])
-
-    def _take(self, host: Domain, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case DeliverAll(item=OrderedRun() | MemberView() as item):
-                    self.given[host].append(item)
-                case HubPost(to, _, message):
-                    self._pass_on(host, (to,), message)
-                case StationCast(hosts, _, message):
-                    self._pass_on(host, hosts, message)
-                case Ignored():
-                    self.ignored.append(effect)
-
-    def _pass_on(self, source: Domain, hosts: Sequence[Domain], message: AnyStationMessage) -> None:
-        known = [to for to in hosts if to in self.stations and not self.loses(to, message)]
-        self._passing.extend([(to, source, message) for to in known])
 
 
 @pytest.mark.spec("A-077", "A-078")

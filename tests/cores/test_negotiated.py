@@ -1,18 +1,17 @@
 """Stations in negotiated order, frame by frame: receipts, and frames that no honest station sends."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from support.stations import GROUP, A, B, C, StationNet, member
 
-from rostra.core.effects import Effect, Ignored
+from rostra.core.effects import Ignored
 from rostra.groups.attributes import Slow
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.atomic.amp_config import AGREED_SHIFT
-from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.frames import (
     ACK,
     ORDER,
@@ -30,20 +29,11 @@ from rostra.protocols.atomic.frames import (
     SuspensionLevel,
     ViewChange,
 )
-from rostra.protocols.atomic.messages import AnyStationMessage, RunEntry, StationId, ViewKey, encode_entry
+from rostra.protocols.atomic.messages import RunEntry, StationId, ViewKey, encode_entry
 from rostra.protocols.atomic.negotiated import NegotiatedStation, amp_number
-from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
-
-GROUP = Group("chess", Domain("eu.fr"))
-A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
-Losing = Callable[[Domain, AnyStationMessage], bool]
-
-
-def member(host: Domain) -> Endpoint:
-    return Endpoint(f"{host}/ann#1")
 
 
 def agreed(number: int, hosts: Sequence[Domain]) -> AgreedNow:
@@ -52,53 +42,17 @@ def agreed(number: int, hosts: Sequence[Domain]) -> AgreedNow:
     return AgreedNow(ViewKey(number, 0, ""), AgreedView(number, members=members), stations)
 
 
-class Hosts:
-    """Stations, each with one member that reads."""
-
+class Hosts(StationNet[NegotiatedStation]):
     def __init__(self, *hosts: Domain) -> None:
-        self.stations = {each: NegotiatedStation(GROUP, StationId(each, 1), "all", 1400) for each in hosts}
-        self.given: dict[Domain, list[OrderedRun]] = {each: [] for each in hosts}
-        self.loses: Losing = lambda to, message: False
-        self._passing: deque[tuple[Domain, Domain, AnyStationMessage]] = deque()
+        super().__init__()
         for each in hosts:
+            self.stations[each] = NegotiatedStation(GROUP, StationId(each, 1), "all", 1400)
             self.stations[each].gallery.enter(member(each), Slow.THROTTLE)
         self.agree(agreed(1, hosts), *hosts)
 
     def agree(self, view: AgreedNow, *hosts: Domain) -> None:
         for each in reversed(hosts):  # the first of them asks the others at once
             self.do(each, lambda station, out: station.look(0.0, view, "", out))
-
-    def say(self, host: Domain, body: bytes) -> None:
-        event = OrderSubmitted(member(host), GROUP, 1, block_of([body]))
-        self.do(host, lambda station, out: station.submitted(0.0, event, out))
-
-    def hear(self, host: Domain, source: Domain, message: AnyStationMessage) -> list[Effect]:
-        return self.do(host, lambda station, out: station.heard(0.0, source, message, out))
-
-    def do(self, host: Domain, doing: Callable[[NegotiatedStation, list[Effect]], None]) -> list[Effect]:
-        out: list[Effect] = []
-        doing(self.stations[host], out)
-        self._take(host, out)
-        while self._passing:
-            to, source, message = self._passing.popleft()
-            answers: list[Effect] = []
-            self.stations[to].heard(0.0, source, message, answers)
-            self._take(to, answers)
-        return out
-
-    def _take(self, host: Domain, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case DeliverAll(item=OrderedRun() as run):
-                    self.given[host].append(run)
-                case HubPost(to, _, message):
-                    self._pass_on(host, (to,), message)
-                case StationCast(hosts, _, message):
-                    self._pass_on(host, hosts, message)
-
-    def _pass_on(self, source: Domain, hosts: Sequence[Domain], message: AnyStationMessage) -> None:
-        known = [to for to in hosts if to in self.stations and not self.loses(to, message)]
-        self._passing.extend([(to, source, message) for to in known])
 
     def control(self, host: Domain, attributes: int = 0, **fields: Any) -> FrameControl:
         view = self.stations[B].gate.state.view
@@ -115,10 +69,10 @@ def test_a_sender_that_is_excluded_is_given_no_receipt_for_what_was_not_confirme
     """It has decided, the other host's confirmation is lost, and the group went on without both."""
     net = Hosts(A, B)
     net.say(A, b"all have it")
-    assert len(net.given[A]) == len(net.given[B]) == 1
+    assert net.runs(A) == net.runs(B) == 1
     net.loses = lambda to, message: to == B and isinstance(message, DecisionFrame)
     net.say(A, b"B does not know that it is decided")
-    assert len(net.given[A]) == len(net.given[B]) == 1
+    assert net.runs(A) == net.runs(B) == 1
 
     merged = agreed(5, (C, A, B))
     net.agree(merged, A)
@@ -133,7 +87,7 @@ def test_a_sender_that_is_excluded_is_given_no_receipt_for_what_was_not_confirme
     control = FrameControl(GROUP, AmpStationId(C, 1), 7, 0, elsewhere, ACK | SUSPEND, level)
     net.hear(A, C, NewViewFrame(control, ViewChange(elsewhere, view, body=body.body)))
     assert net.stations[A].excluded
-    assert len(net.given[A]) == 1
+    assert net.runs(A) == 1
 
 
 @pytest.mark.spec("A-016")
@@ -162,7 +116,7 @@ def test_a_run_without_an_order_or_that_suspends_is_not_taken(attributes: int) -
     level = SuspensionLevel(1 << 62, AmpStationId(A, 1)) if attributes & SUSPEND else None
     out = net.hear(B, A, data(A, net.control(A, attributes, sl=level)))
     assert any(isinstance(each, Ignored) for each in out)
-    assert net.given[B] == [] and net.stations[B].gate.state.top is None
+    assert net.runs(B) == 0 and net.stations[B].gate.state.top is None
     net.hear(B, A, data(A, net.control(A, ACK | WAIT | ORDER)))
     assert len(net.stations[B].gate.state.queue) == 1
 
@@ -179,6 +133,6 @@ def test_what_a_member_sent_before_it_left_is_not_sent_again_for_it_when_it_is_b
     net.loses = lambda to, message: False
     net.agree(agreed(2, (A, B)), A, B)
     assert station.gallery.view is not None and station.gallery.view.number == 2
-    assert net.given == {A: [], B: []}
+    assert net.runs(A) == net.runs(B) == 0
     again = station.gallery.members[member(A)]
     assert (again.handed, again.placed, again.bytes) == (0, 0, 0)

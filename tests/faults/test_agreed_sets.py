@@ -244,3 +244,31 @@ def test_a_world_without_agreed_groups_has_no_sets() -> None:
         for name, process in world.processes.items()
         if AGREED_SERVER in process.stack
     )
+
+
+@pytest.mark.spec("V-066", "V-103", "V-105")
+def test_a_set_that_is_never_idle_becomes_one_again() -> None:
+    """Ten joins a second: each part has a change under way whenever the other probes it."""
+    sites = ("eu.fr", "eu.de", "eu.it", "eu.es")
+    world = made(**dict.fromkeys(sites, 2))
+
+    def join_for(time_s: float) -> None:
+        until = world.now + time_s
+        while world.now < until:
+            place = len(world.programs)
+            host = f"{sites[place % 4]}.h{place // 4 % 2 + 1}"
+            world.program(host, f"app-{place}").join_agreed(Group(f"g{place % 5}", Domain("eu")))
+            world.run(0.1)
+
+    def servers(site: str) -> int:
+        return len(
+            world.processes[Domain(site)].stack[AGREED_SERVER].sets[Domain("eu")].core.state.view.servers
+        )
+
+    join_for(2.0)
+    world.cut("eu.fr")
+    join_for(6.0)
+    assert [servers(site) for site in sites] == [1, 4, 4, 4]
+    world.heal()
+    join_for(6.0)
+    assert [servers(site) for site in sites] == [5, 5, 5, 5]

@@ -196,7 +196,15 @@ def test_no_order_of_cuts_and_torn_agreements_lets_two_sides_live(bounds: Living
 
 
 @pytest.mark.spec("V-099")
-@pytest.mark.parametrize("bounds", [LeaseBounds(ticks=2, stops=0), LeaseBounds(ticks=2, resets=0)])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        LeaseBounds(ticks=2, stops=0),
+        LeaseBounds(ticks=2, resets=0),
+        LeaseBounds(ticks=1, stops=0, joins=1),
+    ],
+    ids=str,
+)
 def test_no_order_of_stops_and_cuts_lets_a_host_live_that_others_went_on_without(bounds: LeaseBounds) -> None:
     found = explore(LeaseModel(bounds))
     assert found.exhausted and not found.violations

@@ -205,6 +205,56 @@ def test_a_host_without_its_server_ends_its_part_before_another_may_found_the_gr
     assert later.result == Done() and members(other) == (other.address,)
 
 
+@pytest.mark.spec("A-056", "A-082")
+def test_a_host_that_stood_still_alone_does_not_go_on_when_another_has_begun_the_group() -> None:
+    world = made({"eu.fr": 2})
+    (alone,) = joined(world, 1)
+    world.pause(alone.host)
+    world.run(130.0)
+    other = world.program(world.tree.hosts[1])
+    begun = other.join_ordered(LEDGER, membership=RELAXED)
+    world.run(3.0)
+    assert begun.result == Done() and members(other) == (other.address,)
+    alone.say_in_order(LEDGER, b"late")
+    world.resume(alone.host)
+    world.run(0.5)
+    assert LEDGER not in alone.orders and said(alone) == []
+
+
+def test_a_host_that_stood_still_for_less_than_that_goes_on() -> None:
+    world = made({"eu.fr": 2})
+    (alone,) = joined(world, 1)
+    world.pause(alone.host)
+    world.run(25.0)
+    world.resume(alone.host)
+    world.run(100.0)
+    alone.say_in_order(LEDGER, b"late")
+    world.run(0.5)
+    assert [body for _, body in said(alone)] == [b"late"]
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_host_that_forgot_a_wide_name_together_with_its_server_does_not_lock_it(is_back: bool) -> None:
+    world = made({"eu.fr": 2, "eu.de": 1})
+    (first,) = joined(world, 1, WIDE)
+    world.crash(first.host)
+    world.crash("eu.fr")
+    world.run(1.0)
+    world.restart("eu.fr")
+    if is_back:
+        world.restart(first.host)
+    world.run(5.0)
+    other = world.program(Domain("eu.de.h1"))
+    early = other.join_ordered(WIDE, membership=RELAXED)
+    world.run(20.0)
+    assert isinstance(early.result, Denied) and early.result.retriable, "it may be alive, for all it knows"
+    if not is_back:
+        world.run(130.0)
+    later = other.join_ordered(WIDE, membership=RELAXED)
+    world.run(5.0)
+    assert later.result == Done() and members(other, WIDE) == (other.address,)
+
+
 @pytest.mark.spec("A-090", "S-088")
 def test_the_leaders_list_of_a_led_group_has_its_members() -> None:
     world = made({"eu.fr": 3})

@@ -14,7 +14,7 @@ from support.segments import cut, send
 from rostra.history.archive import Archive
 from rostra.history.arrow_fast_path import files_in, note, origin_of
 from rostra.history.audits import Evidence, evidence
-from rostra.history.audits.marks import marks
+from rostra.history.audits.marks import kinds, marks
 from rostra.history.audits.per_source_order import told_in_order
 from rostra.history.journals import read_journal
 from rostra.history.questions import churn, lives, stays
@@ -149,6 +149,11 @@ def test_a_table_with_many_lives_in_a_file_answers_alike(events, table, ask):
     assert origin_of(table) is not None
     assert origin_of(table, by_life=True) is None
     assert rows_of(ask(table)) == rows_of(ask(events))
+
+
+def test_the_kinds_of_rows_are_the_same_straight_from_the_files(events, table):
+    by_a_plan = kinds(events.select("*"))
+    assert kinds(events) == kinds(table) == by_a_plan >= {"started", "joined", "heartbeat", "member-joined"}
 
 
 def test_what_is_derived_from_a_journal_is_not_taken_for_it(events):

@@ -1,10 +1,11 @@
 """Stays: who saw whom, from when until when."""
 
 import pytest
+from pyspark.sql import functions as F
 from support.journal import Journal, answers
 
 from rostra.history.questions.lives import HOLES, LIVES, holes, lives
-from rostra.history.questions.stays import memberships, stays
+from rostra.history.questions.stays import ended_with_lives, memberships, stays
 from rostra.history.schemas import STAYS
 
 ANN, BOB, EVE = "eu.paris.h1/ann#7", "eu.paris.h2/bob#3", "us.ny.h1/eve#5"
@@ -60,6 +61,23 @@ def test_a_host_that_says_goodbye_ends_what_it_saw(seen):
 
 def test_a_host_that_died_ends_what_it_saw_at_its_last_row_and_nobody_knows_how(seen):
     assert ("us.ny.h2", BOB, 5.0, 8.0, "join", "unknown") in seen
+
+
+def test_stays_that_no_row_ended_are_ended_by_what_is_known_later_of_their_host(story):
+    """A crash that was witnessed, of which a table that was made before knows nothing."""
+    crashed = (F.col("writer") == "us.ny.h2") & (F.col("epoch") == 1)
+    known = lives(story).withColumns(
+        {
+            "last_at": F.when(crashed, F.col("last_at") + F.expr("interval 1 second")).otherwise(
+                F.col("last_at")
+            ),
+            "ended_by": F.when(crashed, "crash").otherwise(F.col("ended_by")),
+        }
+    )
+    columns = ("seen_by", "member", "joined_at", "left_at", "joined_by", "ended_by")
+    found = answers(ended_with_lives(stays(story), known), *columns)
+    assert found == answers(stays(story, known), *columns)
+    assert ("us.ny.h2", BOB, 5.0, 9.0, "join", "crash") in found
 
 
 def test_memberships_are_what_the_homes_accepted(story):

@@ -29,6 +29,34 @@ asyncio.run(main())
 Log = list[tuple[int, str, bytes]]
 
 
+class Heard:
+    """Two members, what each of them was given, and a third one that speaks until it is killed."""
+
+    def __init__(self, *groups: Ordered) -> None:
+        self.groups = groups
+        self.logs: list[Log] = [[] for _ in groups]
+        self.views: list[list[View]] = [[] for _ in groups]
+        self._readers = [
+            asyncio.create_task(read(group, log, seen))
+            for group, log, seen in zip(groups, self.logs, self.views, strict=True)
+        ]
+
+    async def while_killed(self, speaker: str, socket: str, sender: str, *, count: int) -> None:
+        """All have one order, and each receipt names the place in it."""
+        with subprocess.Popen([sys.executable, "-c", speaker, socket]) as victim:
+            await until(lambda: min(map(len, self.logs)) > 20, "both hear it")
+            async with asyncio.timeout(WITHIN_S):
+                bodies = [b"%d" % n * 100 for n in range(count)]
+                one, other = await asyncio.gather(*[each.send_many(bodies) for each in self.groups])
+            os.kill(victim.pid, signal.SIGKILL)
+            async with asyncio.timeout(WITHIN_S):
+                await asyncio.gather(*self._readers)
+        assert self.logs[1] == self.logs[0][-len(self.logs[1]) :]
+        mine = [position for position, each, _ in self.logs[0] if each == sender]
+        assert mine == [each.position for each in one] and len(other) == count
+        assert self.views[0][-1].id == self.views[1][-1].id
+
+
 async def read(group: Ordered, log: Log, views: list[View]) -> None:
     async for item in group:
         if isinstance(item, Message):
@@ -47,27 +75,12 @@ async def test_two_hosts_have_one_order_while_a_member_is_killed(lab: Lab) -> No
         lab.program("eu.h2", "bob") as bob,
         bob.join("order", "eu", membership="agreed", delivery="atomic") as bobs,
     ):
-        logs: list[Log] = [[], []]
-        views: list[list[View]] = [[], []]
-        readers = [
-            asyncio.create_task(read(group, log, seen))
-            for group, log, seen in zip((anns, bobs), logs, views, strict=True)
-        ]
+        heard = Heard(anns, bobs)
         async with asyncio.timeout(WITHIN_S):
             await bobs.ready()
-        with subprocess.Popen([sys.executable, "-c", SPEAKER, lab.socket("eu.h2")]) as victim:
-            await until(lambda: len(logs[0]) > 20 and len(logs[1]) > 20, "both hear it")
-            async with asyncio.timeout(WITHIN_S):
-                said = [b"%d" % n * 100 for n in range(300)]
-                one, other = await asyncio.gather(anns.send_many(said), bobs.send_many(said))
-            os.kill(victim.pid, signal.SIGKILL)
-            async with asyncio.timeout(WITHIN_S):
-                await asyncio.gather(*readers)
-        assert logs[1] == logs[0][-len(logs[1]) :]
-        assert [position for position, *_ in logs[0]] == sorted(position for position, *_ in logs[0])
-        mine = [position for position, sender, _ in logs[0] if sender == ann.endpoint]
-        assert mine == [each.position for each in one] and len(other) == 300
-        assert views[0][-1].id == views[1][-1].id
+        await heard.while_killed(SPEAKER, lab.socket("eu.h2"), ann.endpoint, count=300)
+        positions = [position for position, *_ in heard.logs[0]]
+        assert positions == sorted(positions)
 
 
 @pytest.mark.spec("A-090", "A-100")
@@ -82,21 +95,4 @@ async def test_a_group_with_its_own_monitor_goes_on_while_a_member_is_killed(
         lab.program("eu.h2", "bob") as bob,
         bob.join("order", "eu", membership=membership, delivery="atomic") as bobs,
     ):
-        logs: list[Log] = [[], []]
-        views: list[list[View]] = [[], []]
-        readers = [
-            asyncio.create_task(read(group, log, seen))
-            for group, log, seen in zip((anns, bobs), logs, views, strict=True)
-        ]
-        with subprocess.Popen([sys.executable, "-c", speaker, lab.socket("eu.h2")]) as victim:
-            await until(lambda: len(logs[0]) > 5 and len(logs[1]) > 5, "both hear it")
-            async with asyncio.timeout(WITHIN_S):
-                said = [b"%d" % n * 100 for n in range(100)]
-                one, other = await asyncio.gather(anns.send_many(said), bobs.send_many(said))
-            os.kill(victim.pid, signal.SIGKILL)
-            async with asyncio.timeout(WITHIN_S):
-                await asyncio.gather(*readers)
-        assert logs[1] == logs[0][-len(logs[1]) :]
-        mine = [position for position, sender, _ in logs[0] if sender == ann.endpoint]
-        assert mine == [each.position for each in one] and len(other) == 100
-        assert views[0][-1].id == views[1][-1].id
+        await Heard(anns, bobs).while_killed(speaker, lab.socket("eu.h2"), ann.endpoint, count=100)

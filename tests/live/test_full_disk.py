@@ -17,12 +17,12 @@ from rostra.errors import StoreFailed
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a megabyte, where labs in `tmp_path` keep their state."""
+    """A file system of two megabytes, where labs in `tmp_path` keep their state."""
     if os.geteuid() != 0:
         pytest.skip("a file system can only be mounted by root")
     state = tmp_path / "state"
     state.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(state)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(state)], check=True)
     yield state
     subprocess.run(["umount", str(state)], check=True)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rostra.core.logs import LogBatch, kept_logs
-from rostra.errors import StoreFailed
+from rostra.core.logs import LogBatch, LogsSynced, kept_logs
+from rostra.errors import BadInput, StoreFailed
 from rostra.names import Domain
 from rostra.runtime import log_files
 from rostra.runtime.log_files import LogFiles
@@ -82,43 +82,118 @@ def test_a_log_that_ended_is_gone(tmp_path: Path) -> None:
     assert not list((tmp_path / "logs").iterdir())
 
 
-def test_a_write_that_fails_is_never_followed_by_another(
+def full(*_: object) -> int:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_log_whose_write_failed_is_written_no_more_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(tmp_path, Domain("eu.h1"))
     disk.persist(LogBatch(LOG, ((1, b"1"),), b"head"))
-    disk.sync()
-
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
+    assert disk.sync_logs() == LogsSynced(1)
     with monkeypatch.context() as no_room:
         no_room.setattr(os, "pwrite", full)
         disk.persist(LogBatch(LOG, ((2, b"2"),)))
-        with pytest.raises(StoreFailed, match="No space"):
-            disk.sync()
-        no_room.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StoreFailed):
-        disk.sync()  # what was lost stays lost: nothing that rests on it may be done
+        why = "[Errno 28] No space left on device"
+        assert disk.sync_logs() == LogsSynced(2, ((LOG, why),))
+    disk.persist(LogBatch(LOG, ((3, b"3"),)))  # what is before it is not there
+    disk.persist(LogBatch("other@eu", ((1, b"1"),), b"head"))
+    assert disk.sync_logs() == LogsSynced(4, ((LOG, why),))
+    disk.sync()
     disk.close()
     again = Disk(tmp_path, Domain("eu.h1"))
-    (log,) = (again.registry().logs or {}).values()
-    assert list(log.entries) == [(1, b"1")]
+    logs = again.registry().logs or {}
+    assert {name: list(log.entries) for name, log in logs.items()} == {
+        LOG: [(1, b"1")],
+        "other@eu": [(1, b"1")],
+    }
     again.close()
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync", "open"])
+def test_a_log_that_could_not_be_begun_can_be_begun_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    files = LogFiles(tmp_path / "logs")
+    with monkeypatch.context() as no_room:
+        no_room.setattr(os, call, full)
+        files.append(LogBatch(LOG, ((1, b"1"),), b"head"))
+        assert [log for log, _ in files.sync().failed] == [LOG]
+    assert reopened(tmp_path / "logs") == {}
+    files.append(LogBatch(LOG, ((1, b"other"),), b"head"))
+    assert files.sync() == LogsSynced(2)
+    files.close()
+    assert reopened(tmp_path / "logs") == {1: b"other"}
+
+
+def test_what_is_synced_at_once_is_there_or_not_as_a_whole(tmp_path: Path) -> None:
+    """A disk may write the end of it first: so it has one checksum."""
+    files = LogFiles(tmp_path / "logs")
+    files.append(LogBatch(LOG, ((1, b"1"),), b"head"))
+    files.sync()
+    for n in (2, 3, 4):
+        files.append(LogBatch(LOG, ((n, b"%d" % n),)))
+    files.sync()
+    files.close()
+    (file,) = (tmp_path / "logs").glob("*.log")
+    data = bytearray(file.read_bytes())
+    data[data.index(b"\xc4\x012") + 2] ^= 1
+    file.write_bytes(data)
+    assert reopened(tmp_path / "logs") == {1: b"1"}
+
+
+def test_a_flipped_bit_before_the_last_batch_is_damage_and_no_torn_end(tmp_path: Path) -> None:
+    file = written(tmp_path / "logs", 3)
+    data = file.read_bytes().rstrip(b"\0")
+    last = len(data) - (len(data) - 20) // 3  # the batches after the first one are shorter
+    found = []
+    for at in range(last):
+        file.write_bytes(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        try:
+            found.append(reopened(tmp_path / "logs"))
+        except BadInput as refusal:
+            assert "damaged" in refusal.what and "move it away" in refusal.fix
+    assert found == []
+
+
+def test_what_a_member_sends_does_not_look_like_a_batch(tmp_path: Path) -> None:
+    """A whole file of another log, within a batch that was not written to its end."""
+    other = written(tmp_path / "other", 3).read_bytes().rstrip(b"\0")
+    file = written(tmp_path / "logs", 1)
+    files = LogFiles(tmp_path / "logs")
+    files.append(LogBatch(LOG, ((2, other),)))
+    files.sync()
+    files.close()
+    file.write_bytes(file.read_bytes()[:-3])
+    assert reopened(tmp_path / "logs") == {1: b"1"}
 
 
 def test_room_is_asked_for_before_it_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(tmp_path, Domain("eu.h1"))
     disk.persist(LogBatch(LOG, ((1, b"1"),), b"head"))
-    disk.sync()
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
+    disk.sync_logs()
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(StoreFailed, match="No space"):
         disk.make_room()
     disk.close()
+
+
+def test_batches_that_are_written_as_one_are_the_same() -> None:
+    batches = [
+        LogBatch(LOG, ((1, b"1"),), b"one"),
+        LogBatch(LOG, ((2, b"2"), (3, b"3")), low=2),
+        LogBatch(LOG, (), b"two"),
+        LogBatch(LOG, ((9, b"9"),), b"new", anew=True),
+        LogBatch(LOG, ((10, b"a"),), low=10),
+    ]
+    for begin in range(len(batches)):
+        for end in range(begin + 1, len(batches) + 1):
+            some, one = batches[begin:end], batches[begin]
+            for each in some[1:]:
+                one = one.then(each)
+            before, after = batches[:begin], batches[end:]
+            assert kept_logs([*before, one, *after]) == kept_logs(batches)
 
 
 def test_batches_add_up() -> None:

@@ -241,9 +241,12 @@ def test_without_a_state_directory_nobody_votes() -> None:
         MemoryStore().persist_ballot(Ballot(7, ""))
 
 
-def crash(store: Disk) -> None:
-    """Without a word: what was not committed is not there."""
+def crash(store: Disk, directory: Path) -> None:
+    """As kill -9: no word to SQLite, whose log stays. What was not committed is not there."""
+    files = {each: each.read_bytes() for each in directory.iterdir() if each.is_file()}
     store._db.close()
+    for file, octets in files.items():
+        file.write_bytes(octets)
 
 
 def test_records_are_on_disk_when_they_are_synced_and_together(tmp_path: Path) -> None:
@@ -251,7 +254,7 @@ def test_records_are_on_disk_when_they_are_synced_and_together(tmp_path: Path) -
     one, two, three = [KeyedRecord(f"claim/{number}", number, b"data") for number in (1, 2, 3)]
     store.persist(one)
     store.persist(two)
-    crash(store)
+    crash(store, tmp_path)
     store = Disk(tmp_path, HOST)
     assert store.registry().own.get(one.key) is None
 
@@ -259,12 +262,12 @@ def test_records_are_on_disk_when_they_are_synced_and_together(tmp_path: Path) -
     store.persist(two)
     store.sync()
     store.persist(three)
-    crash(store)
+    crash(store, tmp_path)
     store = Disk(tmp_path, HOST)
     assert [store.registry().own.get(each.key) for each in (one, two, three)] == [one, two, None]
     store.persist(three)
     store.reserve_above(store.incarnation + 10 * BLOCK)  # is on disk at once, and what was before it
-    crash(store)
+    crash(store, tmp_path)
     store = Disk(tmp_path, HOST)
     assert store.registry().own.get(three.key) == three
     store.close()
@@ -288,3 +291,39 @@ def test_a_disk_that_lost_records_takes_nothing_any_more(tmp_path: Path) -> None
             again()
     store.close()
     assert list(Disk(tmp_path, HOST).registry().own.under("claim/")) == []
+
+
+def test_writes_in_the_room_that_was_made_lengthen_neither_the_file_nor_its_log(tmp_path: Path) -> None:
+    """Blocks of a full disk that are not ours already are not to be had. A log that was copied into the file
+    is written again from its beginning."""
+    store = Disk(tmp_path, HOST)
+    store.make_room()
+    sizes = {each.name: each.stat().st_size for each in tmp_path.glob("*.sqlite*")}
+    assert set(sizes) == {f"{HOST}.sqlite", f"{HOST}.sqlite-wal"}
+    for version in range(1, 101):
+        store.persist(KeyedRecord(f"claim/{version % 4}", version, bytes([version]) * 5_000))
+        store.sync()
+    assert {each.name: each.stat().st_size for each in tmp_path.glob("*.sqlite*")} == sizes
+    store.make_room()
+    crash(store, tmp_path)
+    store = Disk(tmp_path, HOST)
+    assert store.registry().own.get("claim/0") == KeyedRecord("claim/0", 100, bytes([100]) * 5_000)
+    store.close()
+    assert [each.name for each in tmp_path.glob("*.sqlite*")] == [f"{HOST}.sqlite"], "one file, to be copied"
+
+
+def test_a_store_of_an_earlier_version_is_taken_over_with_its_journal(tmp_path: Path) -> None:
+    store = Disk(tmp_path, HOST)
+    store.persist(KeyedRecord("claim/1", 1, b"data"))
+    store.close()
+    earlier = sqlite3.connect(tmp_path / f"{HOST}.sqlite", isolation_level=None)
+    earlier.execute("PRAGMA locking_mode = EXCLUSIVE")
+    earlier.execute("PRAGMA journal_mode = PERSIST")
+    earlier.execute("UPDATE numbers SET reserved = 9000000000000")
+    earlier.close()
+    assert (tmp_path / f"{HOST}.sqlite-journal").exists()
+    store = Disk(tmp_path, HOST)
+    assert store.incarnation == 9_000_000_000_001
+    assert store.registry().own.get("claim/1") == KeyedRecord("claim/1", 1, b"data")
+    store.close()
+    assert [each.name for each in tmp_path.glob("*.sqlite*")] == [f"{HOST}.sqlite"]

@@ -4,8 +4,11 @@ import os
 import socket
 from random import Random
 
-# Below those that the system lends to whoever connects: none of those who call meanwhile is lent ours.
-_ORDER = list(range(12_000, 32_000))
+# Below those that the system lends to whoever connects: none of those who call meanwhile is lent ours. And of
+# two workers each has its own: a server that is down for a moment must find its port free when it is back.
+WORKERS = 8
+_OURS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+_ORDER = list(range(12_000 + _OURS, 32_000, WORKERS))
 Random(os.getpid()).shuffle(_ORDER)
 
 

@@ -31,7 +31,7 @@ from rostra.protocols.access.requests import (
 )
 from rostra.protocols.agreed import branch, calls, orders
 from rostra.protocols.agreed import messages as agreed
-from rostra.protocols.agreed.casting import SetCarried
+from rostra.protocols.agreed.casting import SetCarried, SetNumber
 from rostra.protocols.agreed.changes import (
     CommitRecord,
     GroupChange,
@@ -199,7 +199,7 @@ MESSAGES: list[Any] = [
     voter.ReplicateAll(7, 7 << 10, (KeyedRecord("registry", 7, b"\x90"),), True, False),
     voter.ReplicateAll(7, 7 << 10, ()),
     claims.Claim(ID, Domain("eu.fr.paris.h1"), CHESS, STRONG),
-    claims.ClaimBegun(ID, Domain("eu.fr.paris.h1"), CHESS),
+    claims.ClaimBegun(ID, Domain("eu.fr.paris.h1"), CHESS, "812.7."),
     claims.ProvenClaim(
         ID,
         Domain("eu.fr.paris.h1"),
@@ -276,10 +276,17 @@ MESSAGES: list[Any] = [
     agreed.Declined(*HEAD),
     agreed.SetEvidence(*HEAD),
     SetCarried(Domain("eu"), 7, 3, agreed.SetEvidence(*HEAD)),
+    SetNumber(Domain("eu"), 7, 3, True),
     led.CarriedLetter(H1, H2, led.encode_letter(led.Assert(CHESS, 7, 5, H2, 3))),
     led.CarriedLetter(
         H1, H2, led.encode_letter(led.ProvenAssert(CHESS, 7, 5, endpoint=Endpoint("eu.h1/ann#7"), proof=b"p"))
     ),
+    *[
+        led.CarriedLetter(
+            H1, H2, led.encode_letter(kind(CHESS, 7, endpoint=Endpoint("eu.h1/ann#7"), proof=b"p"))
+        )
+        for kind in (led.ProvenLeaderAsked, led.ProvenListAsked)
+    ],
     led.CarriedLetter(Domain("eu"), H1, b"\x00\xff"),
     led.SpreadLetter(
         H1,

@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 
 import rostra
-from rostra.errors import BadInput, Excluded, NoSuchGroup, NotAllowed, NotAvailable
+from rostra.errors import BadInput, Excluded, NoSuchGroup, NotAllowed, NotAvailable, TooLarge
+from rostra.protocols.atomic import monitored
 from rostra.testing import World
 
 PLACES = ("paris.h1", "paris.h2", "paris.h3")
@@ -142,3 +143,27 @@ def test_a_joiner_gets_the_state_and_a_replicated_object_goes_on(world: World) -
         world.start(place, run(4 + n))
         world.run(for_s=3)
     assert [each.count for each in counters] == [15] * 3
+
+
+def test_a_host_that_a_full_group_has_no_room_for_is_refused_with_that_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitored, "STATIONS_MAX", 2)
+    inside, refused = [Teller(f"t{n}", "relaxed") for n in range(2)], []
+
+    async def late() -> None:
+        try:
+            await Teller("late", "relaxed").run()
+        except TooLarge as why:
+            refused.append(str(why))
+
+    for place, each in zip(PLACES, inside, strict=False):
+        world.start(place, each.run())
+        world.run(for_s=3)
+    world.start(PLACES[2], late())
+    world.run(for_s=20)
+    assert len(refused) == 1 and "hosts at most" in refused[0]
+    for each in inside:
+        assert each.ended is None
+        each.stop.set()
+    world.run(for_s=3)

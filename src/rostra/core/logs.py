@@ -1,11 +1,12 @@
 """Logs on a node's disk: entries by position, and one small head for what the owner must know of them.
 
-    step ──▶ LogBatch(log, entries, head, low) ── Persist, first of all ──▶ disk ──▶ what rests on it
+    step ──▶ LogBatch(log, entries, head, low) ── Persist ──▶ disk ── LogsSynced ──▶ step: what rests on it
 
 All that one step adds is one batch, and all batches of one turn are on disk together: one wait for the disk
 is for all messages that came at once. The content of head and entries belongs to the service that owns the
-log. Where a disk loses the end of what was being written, whole batches are lost, the last ones; nothing that
-another process has seen rests on them.
+log, which holds back what rests on a batch until it is reported as written. Where a disk loses the end of
+what was being written, whole batches are lost, the last ones; nothing that another process has seen rests on
+them. A log that cannot be written is reported too: the others, and the node, go on.
 """
 
 from collections import deque
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
+
+from rostra.core.effects import Event
 
 
 class LogBatch(Struct, frozen=True, array_like=True):
@@ -27,6 +30,22 @@ class LogBatch(Struct, frozen=True, array_like=True):
     @property
     def size(self) -> int:
         return sum([len(data) for _, data in self.entries]) + len(self.head or b"")
+
+    def then(self, later: "LogBatch") -> "LogBatch":
+        """This one and a later one of the same log, as one."""
+        if later.anew:
+            return later
+        head = self.head if later.head is None else later.head
+        low = max(self.low, later.low)
+        return LogBatch(self.log, (*self.entries, *later.entries), head, low, self.anew)
+
+
+class LogsSynced(Event, frozen=True):
+    """The first `count` batches of this life are on disk, but for those of logs that failed: of these nothing
+    is since the last report, and no more is written in this life, unless they were new."""
+
+    count: int
+    failed: tuple[tuple[str, str], ...] = ()  # logs, and why
 
 
 class KeptLog(Struct):

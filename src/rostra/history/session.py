@@ -63,6 +63,9 @@ SETTINGS: Final = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.session.timeZone": "UTC",
+    # Every sum, sort and table of a join begins with one: Spark's 64 MB of this machine's memory are filled
+    # with zeros first, and collected again after a handful of rows.
+    "spark.buffer.pageSize": "2m",
     # Else every column that is written down takes four calls to Java, to say in which line that was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -45,6 +45,7 @@ from rostra.core.effects import (
     TimerFired,
     TimerKey,
 )
+from rostra.core.logs import LogBatch
 from rostra.core.observer import (
     BESIDE,
     TURN_ENDED,
@@ -239,6 +240,7 @@ class Process:
         # nodes of this process nothing is seen.
         self._may_rest = frozenset(acts) - {Persist, Secure, SetTimer, CancelTimer, Transmit}
         self._unsynced: dict[HostedNode, None] = {}
+        self._logging: dict[HostedNode, None] = {}  # who have written to logs in this turn
 
     def clock(self) -> float:
         """What time it is; another one where time is pretended."""
@@ -531,13 +533,16 @@ class Process:
 
     def _flush(self) -> None:
         """Let the nodes of this process talk until they have nothing left to say to each other."""
-        while self._stepped:
+        while self._stepped or self._logging:
             stepped, self._stepped = self._stepped, {}
             for hosted in stepped:
                 if hosted.gone:
                     continue
                 self._carry_out(hosted, TURN_ENDED, hosted.node.flush(self.now))
             self.step_inner()
+            logging, self._logging = self._logging, {}
+            for hosted in logging:
+                self.step(hosted, hosted.store.sync_logs())
 
     def step_inner(self) -> None:
         """Step what was put off until the present step had ended."""
@@ -666,7 +671,7 @@ class Process:
         elif not isinstance(record, RegistryRecord):
             if type(order) is Persist or hosted.replica is None:  # else it is for its voter to store
                 hosted.store.persist(record)
-                self._unsynced[hosted] = None
+                (self._logging if isinstance(record, LogBatch) else self._unsynced)[hosted] = None
                 self._look_for_room(hosted)
         else:
             # A copy of a list that a server above us keeps: what matters can wait for the disk.

@@ -18,16 +18,17 @@ is not.
 
 import contextlib
 import errno
+import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Protocol
 
 import msgspec
 
 from rostra.core.disk import FREE_BYTES
-from rostra.core.logs import LogBatch
+from rostra.core.logs import LogBatch, LogsSynced
 from rostra.core.records import KEY_LENGTH_MAX, RECORD_BYTES_MAX, KeyedRecord, RecordSet
 from rostra.errors import UNDECODABLE, BadInput, RostraError, StoreFailed
 from rostra.names import Domain, parse_group_name, parse_scope
@@ -46,6 +47,11 @@ clock."""
 ROOM_BYTES: Final = 16_384
 """What a write may need beside its own bytes: pages of the tree, and of the free list. Room is made for as
 much more than must be free, so that it is not made for every write."""
+
+
+LOG_PAGES: Final = 32
+"""So long is SQLite's log when it is copied into the file, and begun again in its place. Larger: the disk is
+waited for less often; more of it is kept."""
 
 
 BLAMED_MAX: Final = 256
@@ -70,13 +76,16 @@ class DiskStore(Protocol):
     def registry(self) -> Registry: ...
 
     def persist(self, record: Persisted) -> None:
-        """A list of another scope, or all records of ours: on disk when this returns. One record of ours, and
-        what a log has more: on disk when `sync` returns, together with others. A record that is there already
-        is not written again."""
+        """A list of another scope, or all records of ours: on disk when this returns. One record of ours: on
+        disk when `sync` returns, together with others; what a log has more: when `sync_logs` does. A record
+        that is there already is not written again."""
 
     def sync(self) -> None:
-        """All that was persisted is on disk when this returns. A driver asks for it before it performs
-        anything that may rest on that; `StoreFailed`, and nothing may be performed any more."""
+        """All records that were persisted are on disk when this returns. A driver asks for it before it
+        performs anything that may rest on that; `StoreFailed`, and nothing may be performed any more."""
+
+    def sync_logs(self) -> LogsSynced:
+        """The same of logs, for the node, which holds back what rests on them."""
 
     def ballot(self) -> Ballot:
         """For whom a replica voted last, and in which term."""
@@ -129,6 +138,9 @@ class MemoryStore:
     def sync(self) -> None:
         pass
 
+    def sync_logs(self) -> LogsSynced:
+        raise AssertionError("an agent without a state directory has no logs")
+
     def ballot(self) -> Ballot:
         return Ballot()
 
@@ -164,11 +176,13 @@ class Disk:
             own_file(self._file)
             self._db = sqlite3.connect(self._file, timeout=0, isolation_level=None)
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA synchronous = FULL")
-            # Its blocks stay ours: the journal of a write needs no more room than that of the one before.
-            self._db.execute("PRAGMA journal_mode = PERSIST")
-            self._db.execute("BEGIN IMMEDIATE")
             self._check()
+            # A commit is on disk when it returns, after one wait: for the log, and for no page of the file.
+            # The log is beside the file from the first write on, and after an end that is not clean.
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+            self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("CREATE TABLE IF NOT EXISTS numbers (reserved INTEGER NOT NULL)")
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS registry"
@@ -221,7 +235,8 @@ class Disk:
             self._db.close()
             raise BadInput(
                 f"{self._file} is damaged, or not what a node of Rostra wrote: {error}",
-                fix="put a backup in its place; or move it away: the node starts without it, with numbers"
+                fix="put a backup in its place, without the -wal beside it; or move it away: the node starts"
+                " without it, with numbers"
                 f" above all earlier ones if the clock is right; then register the permanent groups of {path}"
                 " again, if it had any",
             ) from None
@@ -242,24 +257,53 @@ class Disk:
         self._free_bytes = max(self._free_bytes, size)
 
     def make_room(self) -> None:
-        """Write as much as may come, write over it, and take it back: its pages stay in the file, free for
-        the next writes, and so do those of SQLite's journal, which holds what is written over."""
-        with self._told():
+        """Write as much as may come, and take it back: its pages stay in the file, free for the next writes.
+        And again, until SQLite's log is as long as it can become: its blocks stay ours, too."""
+        try:
             self._logs.make_room()
+        except OSError as error:
+            raise StoreFailed(
+                f"cannot write the logs of {self._file.stem}: {error}",
+                fix="free some space on that disk, and ask again",
+            ) from error
         needed = max(self._free_bytes, FREE_BYTES + sum(self._sizes.values())) + ROOM_BYTES
+        log_bytes = LOG_PAGES * self._page_bytes + needed + ROOM_BYTES
         (pages,) = self._db.execute("PRAGMA freelist_count").fetchone()
-        if pages * self._page_bytes >= needed:
+        if pages * self._page_bytes >= needed and self._log_bytes() >= log_bytes:
             return
+        self._find_room(needed + ROOM_BYTES + log_bytes)
 
         def rehearse() -> None:
             self._db.execute("DELETE FROM room")
             self._db.execute("INSERT INTO room (bytes) VALUES (zeroblob(?))", (needed + ROOM_BYTES,))
 
         try:
+            self._db.execute("PRAGMA wal_autocheckpoint = 0")
             self._write(rehearse)
-            self._write(rehearse)
+            while self._log_bytes() < log_bytes:
+                self._write(rehearse)
         finally:
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
             self._write(lambda: self._db.execute("DELETE FROM room"))
+            self._attempt(lambda: self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall())
+
+    def _log_bytes(self) -> int:
+        log = self._file.with_name(f"{self._file.name}-wal")
+        return log.stat().st_size if log.exists() else 0
+
+    def _find_room(self, size: int) -> None:
+        """What SQLite has in its log and cannot copy stays there, and the log grows: so we ask before."""
+        probe = self._file.with_suffix(".room")
+        try:
+            with probe.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            raise StoreFailed(
+                f"cannot write {self._file}: the disk is full ({error})",
+                fix="free some space on that disk, and ask again",
+            ) from error
+        finally:
+            probe.unlink(missing_ok=True)
 
     def registry(self) -> Registry:
         return Registry.of([*self._lists, self._kept, *self._logs.batches()])
@@ -267,8 +311,7 @@ class Disk:
     def persist(self, record: Persisted) -> None:
         match record:
             case LogBatch():
-                with self._told():
-                    self._logs.append(record)
+                self._logs.append(record)
             case RegistryRecord(scope, version, names):
                 row = (scope, version, msgspec.json.encode(names).decode())
                 self._write(
@@ -340,6 +383,7 @@ class Disk:
     def close(self) -> None:
         if self._broken is None:
             self.sync()
+        self._logs.sync()
         self._logs.close()
         self._db.close()
 
@@ -402,23 +446,9 @@ class Disk:
             except StoreFailed as error:
                 self._broken = error
                 raise
-        try:
-            with self._told():
-                self._logs.sync()
-        except StoreFailed as error:
-            self._broken = error
-            raise
 
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """What a file of ours says, as what it means."""
-        try:
-            yield
-        except OSError as error:
-            raise StoreFailed(
-                f"cannot write the logs of {self._file.stem}: {error}",
-                fix="free some space on that disk, and ask again",
-            ) from error
+    def sync_logs(self) -> LogsSynced:
+        return self._logs.sync()
 
     def _gather(self, change: "StoreChange") -> None:
         """With what else this turn writes: one commit, and so one wait for the disk, is for all of it."""

@@ -183,7 +183,7 @@ class SimChannel:
         if self._full:
             self._full = False
             self.core.flush()
-        if self.core.wants_ticks and not self._ticking:
+        if not self._ticking and self.core.wants_ticks:
             self._ticking = True
             self._later(self._tick)
 

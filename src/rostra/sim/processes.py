@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rostra.core import effects
 from rostra.core.disk import KeepFree, RoomChanged
 from rostra.core.effects import Event, LinkDown, LinkMoved, LinkUp, TimerFired, TimerKey
-from rostra.core.logs import LogBatch
+from rostra.core.logs import LogBatch, LogsSynced
 from rostra.core.observer import TURN_ENDED, NodeBegan, Seen, with_observations
 from rostra.core.stack import Stack
 from rostra.names import Domain
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 WORLD_NAME: Final = "sim"
 FULL: Final = "the disk is full"
 
+SYNC_S: Final = 0.001
+"""So long a batch of a log is on its way to the disk, and lost if its node crashes."""
+
 NUMBERS_PER_LIFE: Final = 1_000
 """Incarnations are multiples of this, so that the number of an endpoint shows which life of its agent
 opened it."""
@@ -57,6 +60,7 @@ class SimProcess:
     """What one server's node runs in: its life and death, its inbox, its clock, its timers, its disk."""
 
     __slots__ = (
+        "batches",
         "busy_until",
         "disk",
         "full",
@@ -64,6 +68,7 @@ class SimProcess:
         "incarnation",
         "life",
         "lines",
+        "log_error",
         "node",
         "path",
         "paused",
@@ -71,9 +76,9 @@ class SimProcess:
         "shelf",
         "skew_s",
         "step_s",
-        "synced",
         "timers",
         "waking",
+        "written",
     )
 
     def __init__(self, path: Domain) -> None:
@@ -90,7 +95,9 @@ class SimProcess:
         self.skew_s = 0.0  # how far this server's clock is ahead of the world's
         self.timers: dict[TimerKey, int] = {}
         self.disk: list[Any] = []  # survives crashes
-        self.synced = 0  # of it, what others may have seen something of
+        self.batches: list[LogBatch] = []  # given to logs, and not written yet
+        self.written = 0  # of those of this life
+        self.log_error = ""  # a fault: nothing can be written to logs any more, and why
         self.full = False  # a fault: nothing but ballots finds room there
         self.shelf = Shelf()  # does not: backlogs of slow receivers
         self.lines: dict[Domain, SimLine] = {}
@@ -147,11 +154,6 @@ class SimNodes:
             election.StorageChanged: self._voter_ordered,
         }
         self._carry = with_observations(acts, self._carried_out)
-        # As in the runtime: before others see something, all that it may rest on is on disk.
-        self._seen = frozenset(acts) - {
-            *(effects.Persist, effects.Secure, effects.SetTimer, effects.CancelTimer),
-            KeepFree,
-        }
 
     def step(self, process: SimProcess, event: Event) -> None:
         """Something happened to a server: it handles it now, or when it gets to it."""
@@ -197,15 +199,11 @@ class SimNodes:
         if self._carrying_out or not self._world.replicas.of:
             for output in outputs:
                 carry[type(output)](process, output)
-                if process.synced < len(process.disk) and type(output) in self._seen:
-                    process.synced = len(process.disk)
             return
         self._carrying_out = True
         try:
             for output in outputs:
                 carry[type(output)](process, output)
-                if process.synced < len(process.disk) and type(output) in self._seen:
-                    process.synced = len(process.disk)
             while self._inner:
                 process, node, event = self._inner.popleft()
                 if process.node is node:
@@ -275,7 +273,29 @@ class SimNodes:
         elif process.full:
             has_place = isinstance(record, Ballot) or (isinstance(record, LogBatch) and not record.entries)
             assert has_place, f"{process.path} stores {record} on a full disk"
-        process.disk.append(record)
+        if isinstance(record, LogBatch):
+            if not process.batches:
+                self._world.agenda.at(self._world.now + SYNC_S, self._sync_logs, process, process.life)
+            process.batches.append(record)
+        else:
+            process.disk.append(record)
+
+    def _sync_logs(self, process: SimProcess, life: int) -> None:
+        """All at once, as in the runtime; a crash before has lost them."""
+        if process.node is None or process.life != life:
+            return
+        batches, process.batches = process.batches, []
+        process.written += len(batches)
+        failed: dict[str, str] = {}
+        if process.log_error:
+            failed = dict.fromkeys([each.log for each in batches], process.log_error)
+        else:
+            process.disk += batches
+        self.step(process, LogsSynced(process.written, tuple(sorted(failed.items()))))
+
+    def fail_logs(self, server: str, why: str) -> None:
+        """From now on nothing can be written to logs there; empty: it can again."""
+        self._world.process(server).log_error = why
 
     def _keep_free(self, process: SimProcess, order: KeepFree) -> None:
         """There is, or there is no room at all."""
@@ -328,8 +348,6 @@ class SimNodes:
         for program in self._world.programs:
             if program.host == process.path and program.alive:
                 program.die()
-        unsure = process.disk[process.synced :]
-        process.disk[process.synced :] = [each for each in unsure if not isinstance(each, LogBatch)]
         self._forget_process(process)
         self.show(process, NodeLost())
         self._world.write(ServerChanged, process.path, "crashed")
@@ -338,6 +356,7 @@ class SimNodes:
         process.node = None
         process.inbox, process.paused, process.step_s = None, False, 0.0
         process.timers = {}
+        process.batches, process.written = [], 0
         self._world.channels.end(process)
         self._world.fronts.end(process)
         self.dirty.pop(process, None)

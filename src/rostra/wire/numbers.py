@@ -14,7 +14,7 @@ from rostra.protocols.access.messages import AnyAccessMessage
 from rostra.protocols.access.requests import NamesTold
 from rostra.protocols.agreed import branch as agreed
 from rostra.protocols.agreed.calls import AnyCallMessage, GroupPresented, HostDrained, SetShown
-from rostra.protocols.agreed.casting import SetCarried
+from rostra.protocols.agreed.casting import SetCarried, SetNumber
 from rostra.protocols.agreed.messages import AnySetMessage
 from rostra.protocols.atomic.messages import AnyStationMessage, CarriedFrame
 from rostra.protocols.claims import messages as claims
@@ -29,7 +29,7 @@ from rostra.protocols.relaxed.requests import AnySaid
 from rostra.protocols.scopes.messages import AnyScopesMessage
 from rostra.wire.programs import AnyGroupItem, ToAgent, ToProgram
 
-AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage | SetCarried
+AgreedMessage = agreed.AnyBranchMessage | AnyCallMessage | AnySetMessage | SetCarried | SetNumber
 Shared = relaxed.Message | claims.Message | AnyAccessMessage | AnyScopesMessage
 Message = Shared | election.Message | AgreedMessage | AnyLedMessage | CarriedFrame
 """Whatever servers say to each other."""

@@ -46,7 +46,7 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     ordered = Window.partitionBy(*key).orderBy("from_at", "until_at")
     reach = F.max("until_at").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
-    runs = (
+    runs = evidence.hold(
         pieces.withColumn("reach", reach)
         .withColumn("new", (F.col("reach").isNull() | (F.col("from_at") > F.col("reach"))).cast("int"))
         .withColumn("run", F.sum("new").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))

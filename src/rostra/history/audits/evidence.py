@@ -27,7 +27,7 @@ from rostra.history.audits.findings import (
 )
 from rostra.history.audits.kept import copied, kept
 from rostra.history.audits.lies_fast_path import LASTING_S, lasting
-from rostra.history.audits.marks import marks
+from rostra.history.audits.marks import kinds, marks
 from rostra.history.audits.truth import (
     DISTURBING,
     at_fault,
@@ -39,7 +39,7 @@ from rostra.history.audits.truth import (
     span,
 )
 from rostra.history.questions.lives import lives
-from rostra.history.questions.stays import memberships, stays
+from rostra.history.questions.stays import ended_with_lives, memberships, stays
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
@@ -73,16 +73,17 @@ class Evidence:
         self._judged: dict[Hashable, DataFrame] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Worked out once, until `release`."""
+        """Worked out once, until `release`: a fact that follows from lives and marks, and does not outgrow
+        them. To hold what turns out to be few is planned twice."""
+        return copied(frame) if self._few else self.hold(frame)
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """The same for what may grow with the events."""
         return copied(frame) if self._rows <= TINY_ROWS else self._held(kept(frame))
 
     def once(self, frame: DataFrame) -> DataFrame:
-        """The same for what grows with the events, if they are few: more than one step goes on from it."""
-        if self._rows > SMALL_ROWS:
-            return frame
-        made = self.keep(frame)
-        # Nothing has to be brought together for a window or a sum that is in one place already.
-        return made.coalesce(1) if self._rows <= TINY_ROWS else made
+        """The same, if the events are few: more than one step goes on from it."""
+        return frame if self._rows > SMALL_ROWS else self.hold(frame)
 
     def _held(self, frame: DataFrame) -> DataFrame:
         self._kept.append(frame)
@@ -113,7 +114,7 @@ class Evidence:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """Kinds of rows that this history has: looked through once for all audits."""
-        return frozenset(row["kind"] for row in self._read.select("kind").distinct().collect())
+        return kinds(self._read)
 
     @cached_property
     def marks(self) -> DataFrame:
@@ -239,11 +240,10 @@ class Evidence:
 
     @cached_property
     def stays(self) -> DataFrame:
-        """Who saw whom. The table knows of no clock that is off, and of no crash that somebody witnessed."""
-        witnessed = bool(self.lived.where(F.col("ended_by") == "crash").head(1))
-        if self._table is None or self.clocks.ahead_us or witnessed:
+        """Who saw whom. The table knows of no clock that is off."""
+        if self._table is None or self.clocks.ahead_us:
             return self.once(stays(self.events, self.lived))
-        return self.once(self._table("stays"))
+        return self.once(ended_with_lives(self._table("stays"), self.lived))
 
     @cached_property
     def seen(self) -> DataFrame:
@@ -281,7 +281,7 @@ class Evidence:
             return self.lies
         moments = self.disturbances.select("world", F.col("since").alias("at"))
         facts = (self.informed, moments, self.simulated, self.times)
-        return self.keep(lasting(self.stays, self._home, *facts, self._rows))
+        return self.hold(lasting(self.stays, self._home, *facts, self._rows))
 
     @cached_property
     def _all_lives(self) -> DataFrame:
@@ -298,7 +298,12 @@ class Evidence:
 
     @cached_property
     def _marks_as_written(self) -> DataFrame:
-        return self.keep(marks(self._read))
+        return self.hold(marks(self._read))
+
+    @cached_property
+    def _few(self) -> bool:
+        """Are lives and marks?"""
+        return not (self._lives_as_written.is_cached or self._marks_as_written.is_cached)
 
     @cached_property
     def _read(self) -> DataFrame:

@@ -9,9 +9,10 @@ once what need not be done.
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-FEW_ROWS: Final = 2_000
+FEW_ROWS: Final = 10_000
 """They travel with every plan that needs them."""
 
 
@@ -23,9 +24,15 @@ def kept(frame: DataFrame) -> DataFrame:
         made.count()  # all of them, so that Spark knows how many there are when it plans what follows
         return made
     made.unpersist()
-    return frame.sparkSession.createDataFrame(rows, frame.schema)
+    return _handed_on(frame, rows)
 
 
 def copied(frame: DataFrame) -> DataFrame:
     """The same for a frame of which it is known that it has few rows: nothing but one job."""
-    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema)
+    return _handed_on(frame, frame.toArrow())
+
+
+def _handed_on(frame: DataFrame, rows: pa.Table) -> DataFrame:
+    """In one place: nothing has to be brought together for a window or a sum over them."""
+    made = frame.sparkSession.createDataFrame(rows, frame.schema)
+    return made.coalesce(1) if rows.num_rows else made

@@ -4,7 +4,7 @@ time. Nearly all lies are news on their way, and none of those ever becomes a ro
     told, home ──▶ exchange by group and part of its members ──▶ task: steps, in order of time ──▶ few lies
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,15 +54,16 @@ def lasting(
         _moments(moments),
         frozenset(row["world"] for row in simulated.collect()),
     )
-    part = F.pmod(F.xxhash64("member"), F.lit(1 + rows // ROWS_PER_PART)).alias("part")
-    key = ("world", "group", "part")
+    part = F.pmod(F.xxhash64("member"), F.lit(1 + rows // ROWS_PER_PART))
+    key = F.xxhash64("world", "group", part).alias("key")  # quicker to sort by than names are
     stays, memberships = (
-        each.select("world", "group", part, *names, "member", "joined_at", "left_at").groupBy(*key)
+        each.select(key, "world", "group", *names, "member", "joined_at", "left_at").groupBy("key")
         for each, names in ((told, ("seen_by",)), (home, ()))
     )
 
-    def found(key: tuple[Any, ...], told: pa.Table, home: pa.Table) -> pa.Table:
-        return lies(known, key[0].as_py(), key[1].as_py(), told, home)
+    def found(told: pa.Table, home: pa.Table) -> pa.Table:
+        world, group = ((told if told.num_rows else home)[name][0].as_py() for name in ("world", "group"))
+        return lies(known, world, group, told, home)
 
     return stays.cogroup(memberships).applyInArrow(found, LIES)
 

@@ -37,6 +37,24 @@ def marks(events: DataFrame) -> DataFrame:
     return events.where(F.col("kind").isin(*KINDS) & (F.col("nth") == 0)).select(*COLUMNS)
 
 
+def kinds(events: DataFrame) -> frozenset[str]:
+    """Of all rows."""
+    origin = origin_of(events)
+    if origin is None:
+        found = events.select("kind").distinct()
+    else:
+        found = answered(events, origin, Kinds(), "kind string")
+    return frozenset(row["kind"] for row in found.collect())
+
+
+class Kinds(Struct, frozen=True):
+    """Of the rows of a run, each at least once."""
+
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        for rows in read(segment_run, ("kind",)):
+            yield pa.table({"kind": pc.unique(rows["kind"]).dictionary_decode()})
+
+
 class Marks(Struct, frozen=True):
     """Straight from the files."""
 

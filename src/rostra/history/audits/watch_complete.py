@@ -128,7 +128,7 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     due = evidence.once(_due(evidence, by_hour, lookers))
     heard = evidence.once(_heard(evidence))
-    suspects = evidence.keep(_suspects(due, _looked(_resting(heard, stretches), lookers)))
+    suspects = evidence.hold(_suspects(due, _looked(_resting(heard, stretches), lookers)))
     counted = evidence.once(_counted(_only(due, suspects), _only(heard, suspects)))
     fine = shaped(
         due.join(suspects, ["key"], "left_anti"),

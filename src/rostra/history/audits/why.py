@@ -60,7 +60,7 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     home = host_of(F.col("member"))
     made = evidence.of("member-left").select(_key())
-    nowhere = evidence.keep(leaves.select(_key()).join(made, "key", "left_anti").distinct())
+    nowhere = evidence.hold(leaves.select(_key()).join(made, "key", "left_anti").distinct())
     unmade = undoubted(
         leaves.withColumn("home", home)
         .withColumn("key", _key())

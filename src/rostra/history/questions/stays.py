@@ -14,7 +14,7 @@ A **membership** is the truth at home: the same table, from what the member's ow
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.arrow_fast_path import EventSource, answered, origin_of
+from rostra.history.arrow_fast_path import answered, origin_of
 from rostra.history.questions.arrow_fast_path import Stays
 from rostra.history.questions.lives import lives
 from rostra.history.schemas import STAYS
@@ -43,7 +43,9 @@ def stays(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     """
     lived = lives(events) if lived is None else lived
     origin = origin_of(events, by_life=True)
-    return _intervals(sight(events), lived) if origin is None else _straight(events, origin, lived)
+    if origin is None:
+        return _intervals(sight(events), lived)
+    return ended_with_lives(answered(events, origin, Stays(), STAYS), lived)
 
 
 def memberships(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
@@ -64,10 +66,11 @@ def lasting(at: Column, begins: str = "joined_at", ends: str = "left_at") -> Col
     return (F.col(begins) <= at) & (F.col(ends).isNull() | (F.col(ends) > at) | (known & (F.col(ends) == at)))
 
 
-def _straight(events: DataFrame, origin: EventSource, lived: DataFrame) -> DataFrame:
-    found = answered(events, origin, Stays(), STAYS)
+def ended_with_lives(found: DataFrame, lived: DataFrame) -> DataFrame:
+    """The same stays; those that no row ended are ended as the life of their host was, by what is known of
+    it."""
     ended = F.col("life_ended_by").isNotNull()
-    lasts = F.col("ended_by").isNull()
+    lasts = F.col("left_seq").isNull()
     return shaped(
         found.withColumn("life_key", F.xxhash64("world", "seen_by", "epoch")).join(
             F.broadcast(_ends(lived)), "life_key", "left"

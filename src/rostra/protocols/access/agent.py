@@ -18,6 +18,7 @@ The check is made before the join has any effect (S-012), and the proof goes wit
 every server and agent that gets it checks again. Leaving, resolving, watching and sending are open (S-015).
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -66,8 +67,10 @@ from rostra.protocols.access.config import (
     ASKED_MAX,
     CREDENTIAL_BYTES_MAX,
     FALSE_MAX,
+    LATE_MAX,
     LUCK_BYTES,
     PERMITTED_MAX,
+    RETURNED_S,
     SHOWN_MAX,
     TRUSTED_MAX,
 )
@@ -96,7 +99,7 @@ from rostra.protocols.agreed.events import MemberBarred, MemberProven
 from rostra.protocols.fifo.events import SpeakerCame
 from rostra.protocols.led.agent import LED_AGENT
 from rostra.protocols.led.requests import JoinLed, LeaveLed
-from rostra.protocols.relaxed.gate import LED_CLOSED, AccessRefused
+from rostra.protocols.relaxed.gate import AccessRefused
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.messages import InterestChanged
 from rostra.protocols.relaxed.requests import (
@@ -134,6 +137,14 @@ class Applying(Struct, frozen=True):
     false: tuple[Endpoint, ...] = ()  # from whom something false came, each time
 
 
+class SettledQuestion(Struct, frozen=True):
+    """One that is decided, or was given up: what still comes of it is not for the program."""
+
+    nonce: bytes
+    asked: frozenset[Endpoint]
+    settled: Instant
+
+
 class Permitted(Struct, frozen=True):
     join: JoinRestricted
     until_ms: int
@@ -158,6 +169,7 @@ class AccessAgent(AskingService[Stay]):
         self.permitted: dict[Stay, Permitted] = {}
         self._server = parent(host)
         self._t_auth_s = t_auth_s
+        self._late: dict[Endpoint, deque[SettledQuestion]] = {}  # the last ones of each
         self._trusted: dict[str, Endpoint] = {}  # by authority: the program of it that answered last
         self._asked = 0
 
@@ -191,6 +203,7 @@ class AccessAgent(AskingService[Stay]):
             case EndpointGone(me) | Asked(me):  # to close it
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)
+                self._late.pop(me, None)
             case TimerFired(("access", "auth", str(me), str(name), str(scope))):
                 self._timed_out((Endpoint(me), Group(name, Domain(scope))))
             case TimerFired(("access", "due", str(me), str(name), str(scope))):
@@ -205,7 +218,7 @@ class AccessAgent(AskingService[Stay]):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         self.judge.begin(now)
-        if not self.applying and not self.permitted:
+        if not self.applying and not self.permitted and not self._late:
             return effects
         self._begin(now)
         self._sift(effects)
@@ -222,8 +235,6 @@ class AccessAgent(AskingService[Stay]):
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
         self._agent.check_may_apply(group)
-        if join.led and self.judge.is_by_authority(group):
-            raise NotAllowed(f"{group}: {LED_CLOSED}", fix='join it relaxed, or with membership="agreed"')
         authority = authority_of(group.name)
         if authority is None:
             raise BadInput(f"{group} is no restricted name", fix="join it without a credential")
@@ -287,7 +298,14 @@ class AccessAgent(AskingService[Stay]):
                     else:
                         self._decided(applying, message.source, answer)
                     return True
-        return False
+        return me in self._late and self._is_late(me, message)
+
+    def _is_late(self, me: Endpoint, message: Message) -> bool:
+        answer = decode_answer(message.data)
+        if answer is None or all(answer.nonce != each.nonce for each in self._late[me]):
+            return False
+        self._out.append(Ignored(type(answer).__name__, "late answer"))
+        return True
 
     def _shown(self, applying: Applying, source: Endpoint, shown: KeyShown) -> None:
         """It has the key: it may see the credential."""
@@ -431,7 +449,10 @@ class AccessAgent(AskingService[Stay]):
             self._unavailable(applying, f"no valid answer within {self._t_auth_s:g} s")
 
     def _settled(self, stay: Stay) -> None:
-        del self.applying[stay]
+        applying = self.applying.pop(stay)
+        if applying.asked:
+            late = self._late.setdefault(stay[0], deque(maxlen=LATE_MAX))
+            late.append(SettledQuestion(applying.nonce, applying.asked, self._now))
         self._out.append(CancelTimer(_timer("auth", stay)))
 
     # Proofs that end
@@ -471,10 +492,11 @@ class AccessAgent(AskingService[Stay]):
         """Groups that were closed to this host while its programs were in them."""
         for stay in sorted(self.permitted):
             self._show(stay)
-        led, judge = self.stack[LED_AGENT].sets, self.judge
-        for group in [
-            each for each in led if judge.is_closed_to(each, self.host) or judge.is_by_authority(each)
-        ]:
+        led = self.stack[LED_AGENT].sets
+        self.stack[LED_AGENT].lists.let_go(
+            lambda group, agent: agent == self.host or not self.judge.is_closed_to(group, agent)
+        )
+        for group in [each for each in led if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(led[group].members):
                 self._call(LED_AGENT, Asked(me, self._own_token(), LeaveLed(group)))
                 self._put_out(me, group)
@@ -542,7 +564,9 @@ class AccessAgent(AskingService[Stay]):
         if type(notice) is NotDelivered:
             to = set(notice.destinations)
             me = tell.endpoints[0]
-            return any(stay[0] == me and to <= each.asked for stay, each in self.applying.items())
+            late = [each.asked for each in self._late.get(me, ()) if self._now < each.settled + RETURNED_S]
+            waits = [each.asked for stay, each in self.applying.items() if stay[0] == me]
+            return any(to <= asked for asked in (*waits, *late))
         return False
 
 

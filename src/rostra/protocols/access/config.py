@@ -40,6 +40,12 @@ SHOWN_OF_HOST_MAX: Final = 256
 SHOWN_AGAIN_S: Final = 5.0
 """How often a server looks whether they have ended."""
 
+SHOWN_AT_ONCE: Final = 64
+"""Of these, how many one step looks at. Each costs a third of a millisecond, if it was not seen before."""
+
+GO_ON_S: Final = 0.05
+"""After this the next step looks at the next ones: a round through 4,000 takes three seconds."""
+
 ASSIGNED_MAX: Final = 2_000
 """Names of one scope that are assigned; all of them are one record."""
 
@@ -59,6 +65,13 @@ SHOWN_MAX: Final = 8
 FALSE_MAX: Final = 8
 """False keys and answers of one program about one join: what it says then is not examined any more. Each
 costs signatures to check, and a row of the journal."""
+
+LATE_MAX: Final = 64
+"""Questions of one endpoint that are settled, whose late answers are told from messages for its program."""
+
+RETURNED_S: Final = 10.0
+"""For so long a question that could not be delivered comes back. Raising it: a program that writes to its
+authority itself does not hear for longer that this did not reach it."""
 
 TRUSTED_MAX: Final = 1_024
 """Authorities of which an agent remembers the program that answered last."""

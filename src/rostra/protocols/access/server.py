@@ -4,7 +4,7 @@
     CloseGroup, ReopenGroup ──▶ is it our scope? ──▶ Secure ──▶ Done ──▶ ClosedTold to the children
     ClosedTold ──▶ from the parent, and newer? ──▶ the children, and a copy on disk
     ProofShown ──▶ from the side of its host, and good? ──▶ kept, and the parent, up to the scope of the group
-    every `SHOWN_AGAIN_S` ──▶ those that have ended are forgotten, and the interest of their hosts with them
+    every `SHOWN_AGAIN_S`, in pieces ──▶ those that have ended, and what their hosts want, are forgotten
     LinkUp, LinkMoved ──▶ all that we have, to that neighbour
 
 Whether a member's record has a good proof is asked where records are relayed (`relaxed/domain.py`), of the
@@ -36,7 +36,14 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import UNDECODABLE, BadInput, NameTaken, NotAllowed, Refused, StoreFailed, TooLarge
 from rostra.names import Domain, Group, check_not_transient, host_of, inside, make_group
 from rostra.protocols.access.closed import keep_copy, load_copies
-from rostra.protocols.access.config import ALLOWED_MAX, CLOSED_MAX, SHOWN_AGAIN_S, SHOWN_OF_HOST_MAX
+from rostra.protocols.access.config import (
+    ALLOWED_MAX,
+    CLOSED_MAX,
+    GO_ON_S,
+    SHOWN_AGAIN_S,
+    SHOWN_AT_ONCE,
+    SHOWN_OF_HOST_MAX,
+)
 from rostra.protocols.access.judge import Judge
 from rostra.protocols.access.messages import ClosedTold, ProofShown, RevocationsTold
 from rostra.protocols.access.proofs import Revocation
@@ -73,6 +80,7 @@ class AccessServer(Service):
         self.judge = judge
         self._records = registry.own
         self._waits = False  # for SHOWN
+        self._unseen = 0  # shown proofs that this round has not looked at
         self._seen = -1  # the version of the records that were read
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
@@ -101,12 +109,11 @@ class AccessServer(Service):
                 self._waits = False
                 return self._shown_again(now)
             case LinkUp(peer) | LinkMoved(peer) if peer == self.stack[SERVER].neighbours.parent:
-                shown_below = [
-                    ProofShown(group, endpoint, proof)
-                    for group in sorted(self.judge.shown)
-                    for endpoint, proof in sorted(self.judge.shown[group].items())
+                proofs = [
+                    Send(peer, ProofShown(group, endpoint, proof))
+                    for (endpoint, group), proof in self.judge.shown.items()
+                    if self._goes_up(group)
                 ]
-                proofs = [Send(peer, each) for each in shown_below if self._goes_up(each.group)]
                 return [*all_revocations(self.judge, peer), *proofs]
             case LinkUp(peer) | LinkMoved(peer):
                 told = [ClosedTold(self.judge.closed[scope]) for scope in sorted(self.judge.closed)]
@@ -141,44 +148,46 @@ class AccessServer(Service):
             return [Ignored("ProofShown", OUTSIDE)]
         if not inside(group.scope, self.domain) or not self.judge.is_by_authority(group):
             return [Ignored("ProofShown", "its authority does not close it")]
+        shown, stay = self.judge.shown, (endpoint, group)
+        if stay not in shown and shown.of_host(host) >= SHOWN_OF_HOST_MAX:
+            return [Ignored("ProofShown", "too many proofs of its host")]
         out: list[Effect] = []
         if why := self.judge.why_not(now, group, endpoint, message.proof):
             self.judge.name(now, sender, AccessRefused(endpoint, group, why, sender), out)
             return out
-        known = self.judge.shown.setdefault(group, {})
-        of_host = sum(host_of(each) == host for those in self.judge.shown.values() for each in those)
-        if endpoint not in known and of_host >= SHOWN_OF_HOST_MAX:
-            return [Ignored("ProofShown", "too many proofs of its host")]
-        known[endpoint] = message.proof
+        shown[stay] = message.proof
         parent = neighbours.parent
         if parent is not None and parent in neighbours.up and self._goes_up(group):
             out.append(Send(parent, message))
         return [*out, *self._wait()]
 
     def _shown_again(self, now: Instant) -> list[Effect]:
-        """Those that have ended: a child without any other is interested no more, whatever it says."""
+        """Of the next few those that have ended: a child without any other is interested no more, whatever it
+        says."""
         out: list[Effect] = []
-        neighbours = self.stack[SERVER].neighbours
-        for group, known in list(self.judge.shown.items()):
-            is_over = not self.judge.is_by_authority(group)
-            ended = [me for me in known if is_over or self.judge.why_not(now, group, me, known[me])]
-            for me in ended:
-                del known[me]
-            if not known:
-                del self.judge.shown[group]
-            for child in sorted(
-                {hop for me in ended if (hop := neighbours.next_hop(host_of(me))) is not None}
-            ):
-                if not is_over and self.judge.is_closed_below(group, child):
-                    nothing = InterestChanged(MessageId(child, 0, 0), group, Interest.NONE)
-                    out += self.stack.call(now, self, SERVER, Received(child, nothing))
+        neighbours, judge = self.stack[SERVER].neighbours, self.judge
+        self._unseen = self._unseen or len(judge.shown)  # a new round
+        looked = judge.shown.next(min(SHOWN_AT_ONCE, self._unseen))
+        self._unseen -= len(looked)
+        ended: set[tuple[Group, Domain]] = set()
+        for me, group, proof in looked:
+            is_over = not judge.is_by_authority(group)
+            if is_over or judge.why_not(now, group, me, proof):
+                del judge.shown[me, group]
+                child = neighbours.next_hop(host_of(me))
+                if child is not None and not is_over:
+                    ended.add((group, child))
+        for group, child in sorted(ended):
+            if judge.is_closed_below(group, child):
+                nothing = InterestChanged(MessageId(child, 0, 0), group, Interest.NONE)
+                out += self.stack.call(now, self, SERVER, Received(child, nothing))
         return [*out, *self._wait()]
 
     def _wait(self) -> list[Effect]:
         if self._waits or not self.judge.shown:
             return []
         self._waits = True
-        return [SetTimer(SHOWN, SHOWN_AGAIN_S)]
+        return [SetTimer(SHOWN, GO_ON_S if self._unseen else SHOWN_AGAIN_S)]
 
     # Closed groups
 

@@ -57,7 +57,7 @@ from rostra.protocols.agreed.refusals import (
     why_not_restricted,
 )
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
-from rostra.protocols.agreed.sheets import group_sheet, has_sheet, matches
+from rostra.protocols.agreed.sheets import group_sheet, has_sheet, matches, stays_by
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.routing import OUTSIDE
@@ -77,7 +77,6 @@ class CallServer(Service):
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.waiting: dict[str, GroupAsked] = {}  # by request
-        self.created: dict[Domain, set[Group]] = {}  # by programs of each host; they stay without members
 
     @property
     def _neighbours(self) -> Neighbours:
@@ -182,30 +181,21 @@ class CallServer(Service):
         return None
 
     def _is_beyond_share(self, core: CoreSet, host: Domain, group: Group, order: AnyOrder) -> bool:
-        """Would groups stay without members, of this host's programs, that are more than its share? From now
-        on they are counted as such."""
-        match order:
-            case DeleteGroup() | RemoveMembers():
-                return False
-            case SplitGroup(one, other):
-                named = {one, other}
-            case MergeGroups(new=into):
-                named = {into}
-            case _:
-                named = {group}
-
-        def stays(each: Group) -> bool:
-            known = core.table.get(each)
-            return known is not None and has_sheet(known.view.attributes)
-
-        fresh = {each for each in named if not stays(each)}
-        counted = self.created.get(host, set()) | fresh
-        if len(counted) > HOST_CREATED_MAX:
-            counted = fresh | set(filter(stays, counted))
-        if fresh and len(counted) > HOST_CREATED_MAX:
-            return True
-        self.created[host] = counted
-        return False
+        """Would groups stay without members, of this host's programs, that are more than its share?"""
+        table = core.table.groups
+        fresh = {
+            each
+            for each in _stay_after(group, order)
+            if each not in table or not has_sheet(table[each].view.attributes)
+        }
+        if not fresh:
+            return False
+        asked = [each for each in self.waiting.values() if each.question.host == host]
+        for each in asked:
+            if isinstance(each.call, OrderCall):
+                fresh |= _stay_after(each.group, each.call.order)
+        made = {each for each, known in table.items() if stays_by(known.view.attributes) == host}
+        return len(made | fresh) > HOST_CREATED_MAX
 
     def _call(self, now: Instant, ordered: GroupOrdered, out: list[Effect]) -> None:
         out += self.hear(now, self.stack.call(now, self, AGREED_SERVER, ordered))
@@ -346,6 +336,18 @@ def _state(
 
 def _past(view: AgreedView) -> PastView:
     return PastView(view.id, len(view.members), view.joined, view.left, view.failed, view.parts)
+
+
+def _stay_after(group: Group, order: AnyOrder) -> set[Group]:
+    """Groups that stay without members from this order on."""
+    match order:
+        case DeleteGroup() | RemoveMembers():
+            return set()
+        case SplitGroup(one, other):
+            return {one, other}
+        case MergeGroups(new=into):
+            return {into}
+    return {group}
 
 
 def _ignored(message: object, why: str) -> Ignored:

@@ -17,6 +17,9 @@ sent, or is lost; a repeater repeats it once; and `SetCore` sees what it sees of
 It asks again, and goes on without a server that does not answer: a cut of multicast alone, or the loss of the
 only repeater, ends in an isolation and never in a standstill (V-017, V-114).
 
+Any server of the set can seal a message in the name of another. One with a number far above those of the
+other silences that until its next message: who drops this one asks its origin over the link (`SetNumber`).
+
 Where we differ from the paper, and why:
 
 - The repeater is a server of the set and not a process beside it: it has links to all others, and so the keys
@@ -27,6 +30,7 @@ Where we differ from the paper, and why:
 
 from collections.abc import Sequence
 from itertools import groupby
+from math import inf
 from operator import attrgetter
 from typing import Annotated, Final
 
@@ -41,6 +45,7 @@ from rostra.core.effects import (
     Instant,
     LinkMoved,
     LinkUp,
+    Noted,
     Received,
     Send,
     SetTimer,
@@ -68,6 +73,11 @@ FORGET_S: Final = 3.5 * REGISTER_S
 """A repeater forgets a server that has not registered for so long. Three registrations may be lost. Raising
 it: more is sent to servers that are gone."""
 
+FAR_BEHIND: Final = 64
+"""A message this far behind the last one of its origin was not overtaken on its way: another server of the
+set may have sent that one in its name. Lowering it: more questions over the links, as repeaters differ in
+speed."""
+
 _encode: Final = Encoder().encode
 
 
@@ -89,6 +99,16 @@ class SetCarried(BranchMessage, frozen=True, tag=205):
     life: Number
     number: Number
     message: AnySetMessage
+
+
+class SetNumber(BranchMessage, frozen=True, tag=206):
+    """Over a link: the number of the sender's last message; or, as a question, of the last one that came in
+    the name of the receiver."""
+
+    set: Domain
+    life: Number
+    number: Number
+    asks: bool = False
 
 
 class FrameHeard(Event, frozen=True):
@@ -126,7 +146,11 @@ class CastState(Struct, frozen=True):
     life: int
     number: int = 0  # of our last message
     registration: int = 0  # and of our last registration
-    heard: dict[Domain, Position] = {}  # of each other server, its last message
+    lives: dict[Domain, int] = {}  # of servers with links to us: no frame is of another life
+    heard: dict[
+        Domain, Position
+    ] = {}  # of each other server, its last message; who was silent longest is first
+    asked: dict[Domain, Instant] = {}  # when we last asked an origin for its number
     registered: dict[Domain, Registration] = {}  # unicast servers; at repeaters only
 
 
@@ -150,8 +174,13 @@ class CastCore:
                 if not self._is_next(sender, life, number):
                     return [Ignored("SetCarried", "a repetition, or overtaken")]
                 return [SetHeard(sender, message)]
-            case LinkUp(peer) | LinkMoved(peer) if peer in self._repeaters:
-                return self._register([peer])
+            case Received(sender, SetNumber(_, _, _, asks=True)):
+                return [Send(sender, SetNumber(self._address.set, self.state.life, self.state.number))]
+            case Received(sender, SetNumber(_, life, number)):
+                return self._is_at(sender, (life, number))
+            case LinkUp(peer, life) | LinkMoved(peer, life) if _is_of(self._address.set, peer):
+                self._begins(peer, life)
+                return self._register([peer]) if peer in self._repeaters else []
             case TimerFired(timer) if timer == self.timer:
                 return self._register(sorted(self._repeaters))
         return []
@@ -180,10 +209,12 @@ class CastCore:
             return [Ignored("SetFrame", OUTSIDE)]
         if origin == self.me:
             return [Ignored("SetFrame", "our own")]
+        if frame.life != self.state.lives.get(origin, frame.life):
+            return [Ignored("SetFrame", "of another life")]
         if frame.message is None:
             return self._registered(now, frame, place)
         if not self._is_next(origin, frame.life, frame.number):
-            return [Ignored("SetFrame", "a repetition, or overtaken")]
+            return [Ignored("SetFrame", "a repetition, or overtaken"), *self._doubt(now, frame)]
         out: list[Effect] = []
         if self._is_repeater:
             again = self._sent(frame, tuple(self._unicast(now, frame)))
@@ -196,7 +227,8 @@ class CastCore:
         return out
 
     def _registered(self, now: Instant, frame: SetFrame, place: Place) -> list[Effect]:
-        known, position = self.state.registered, (frame.life, frame.number)
+        known = {name: each for name, each in self.state.registered.items() if each.until > now}
+        position = frame.life, frame.number
         if not self._is_repeater or frame.to != (self.me,):
             return [Ignored("SetFrame", "a registration elsewhere")]
         before = known.get(frame.origin)
@@ -210,13 +242,36 @@ class CastCore:
 
     def _is_next(self, origin: Domain, life: int, number: int) -> bool:
         """Is it above the last one that we had of it? Then it is the last one from now on."""
-        heard = self.state.heard
-        if origin not in heard and len(heard) >= SET_MEMBERS_MAX:
+        heard = dict(self.state.heard)
+        if (life, number) <= heard.pop(origin, (0, 0)):
             return False
-        if (life, number) <= heard.get(origin, (0, 0)):
-            return False
-        self.state = replace(self.state, heard={**heard, origin: (life, number)})
+        last = list(heard.items())[-(SET_MEMBERS_MAX - 1) :]
+        self.state = replace(self.state, heard={**dict(last), origin: (life, number)})
         return True
+
+    def _doubt(self, now: Instant, frame: SetFrame) -> list[Effect]:
+        """Was the last message in the name of its origin really its own? It knows, and has a link to us."""
+        state, origin = self.state, frame.origin
+        life, number = state.heard.get(origin, (0, 0))
+        is_far = life == frame.life and frame.number < number - FAR_BEHIND
+        if not is_far or now < state.asked.get(origin, -inf) + REGISTER_S:
+            return []
+        asked = {each: at for each, at in state.asked.items() if at + REGISTER_S > now}
+        self.state = replace(state, asked={**asked, origin: now})
+        return [Send(origin, SetNumber(self._address.set, life, number, asks=True))]
+
+    def _is_at(self, origin: Domain, position: Position) -> list[Effect]:
+        life, number = self.state.heard.get(origin, position)
+        if life != position[0] or number <= position[1] + FAR_BEHIND:
+            return [Ignored("SetNumber", "nothing waits for it")]
+        self.state = replace(self.state, heard={**self.state.heard, origin: position})
+        return [Noted("set number", f"a message in the name of {origin} was not its own")]
+
+    def _begins(self, peer: Domain, life: int) -> None:
+        """Its link says which life it is in."""
+        heard = {name: each for name, each in self.state.heard.items() if name != peer or each[0] == life}
+        lives = list({**self.state.lives, peer: life}.items())[-SET_MEMBERS_MAX:]
+        self.state = replace(self.state, heard=heard, lives=dict(lives))
 
     def _register(self, repeaters: Sequence[Domain]) -> list[Effect]:
         if self._listens:
@@ -239,7 +294,7 @@ class SetCasting(Service):
 
     name = CASTING_SERVER
     hears = (Send,)
-    takes = (FrameHeard, SetCarried, LinkUp, LinkMoved)
+    takes = (FrameHeard, SetCarried, SetNumber, LinkUp, LinkMoved)
 
     def __init__(self, domain: Domain, life: int, addresses: Sequence[SetAddress]) -> None:
         self.cores = {each.set: CastCore(domain, life, each) for each in addresses}
@@ -253,9 +308,9 @@ class SetCasting(Service):
         match event:
             case FrameHeard(frame):
                 return self._stepped(now, frame.set, event)
-            case Received(sender, SetCarried(name)):
+            case Received(sender, SetCarried(name) | SetNumber(name)):
                 if not _is_of(name, sender):
-                    return [Ignored("SetCarried", OUTSIDE)]
+                    return [Ignored(type(event.message).__name__, OUTSIDE)]
                 return self._stepped(now, name, event)
             case TimerFired(timer) if timer not in [core.timer for core in self.cores.values()]:
                 return []  # another service's

@@ -10,6 +10,7 @@ from rostra.names import Domain, Group
 from rostra.protocols.agreed.changes import (
     TRIED_MAX,
     AnyChange,
+    CommitRecord,
     GroupChange,
     PartsMerged,
     Pid,
@@ -146,6 +147,14 @@ class SetContext:
         we isolated may have done so before."""
         if not round.attempt:
             self._set(tried=tuple([each for each in self.state.tried if each.pid != round.pid]))
+
+    def _prolong(self, record: CommitRecord) -> None:
+        """Hosts may live yet by what their servers lent before these acknowledged this change: by fewer of us
+        than are needed now. Before an election one may have acknowledged it that is absent since."""
+        if self.state.table.has_rules:
+            absent = () if record.round.attempt else record.absent
+            lenders = [each for each in self.state.view.servers if each not in absent]
+            self.leases.prolong(self._now, lenders, self.config.doubt_after_s)
 
     def _forget(self, pid: Pid) -> None:
         self._set(remembered=tuple([each for each in self.state.remembered if each.proposal.pid != pid]))

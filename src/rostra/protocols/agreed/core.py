@@ -476,6 +476,7 @@ class SetCore(Reforming):
             merged=view.number if is_merge(proposal) else state.merged,
         )
         self._note_reforming(proposal.change)
+        self._prolong(record)
         for each in sorted(gone - state.isolated):
             self._out.append(ServerIsolated(each, "the commit went on without it"))
             self._part_from(each)
@@ -653,6 +654,8 @@ class SetCore(Reforming):
                 self._propose(ServersFailed(failed), 0)
         elif (offer := self._next_offer()) is not None:
             self._propose_merge(offer)
+        elif self._offer_now():
+            pass
         elif state.queue:
             pid = Pid(state.me, state.count)
             best = min(

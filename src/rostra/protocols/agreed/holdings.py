@@ -22,8 +22,10 @@ from rostra.protocols.agreed.fences import FenceRecord
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView, rule_attributes
 from rostra.protocols.agreed.leasing import Leasing
 from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, let_wait
+from rostra.protocols.agreed.proven import without_strangers
 from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.claims.server import CLAIM_SERVER
+from rostra.protocols.relaxed.domain import SERVER
 
 
 class Holdings(Leasing):
@@ -239,6 +241,8 @@ class Holdings(Leasing):
             highest = max(map(_place, views))
             if highest > _place(last):  # of fewer hosts, which are not believed; but no number comes twice
                 view = AgreedView(highest[0] + 1, 0, Pid(core.core.state.me, 0), last.view)
+            gate = self.stack[SERVER].gate
+            view = without_strangers(gate, group, view, max(view.number, highest[0]), core.core.state.me)
             core.core.restore(group, AgreedGroup((view,), kind=last.group_kind, living=state))
             hosts = {each.question.host for each in held}
             lost = [each for each in view.ids if host_of(each.endpoint) not in hosts]

@@ -24,6 +24,9 @@ The asker measures from its question, and the answerer from its answer, which is
 So clocks need not agree; they must run at about the same speed. A process that stood still finds that its
 lease has run out before it does anything else: `Stack.alarm_at`.
 
+A change can let more servers be needed than before: what was lent until its server acknowledged it runs on,
+by the view before. So a commit is a word to all that acknowledged it, too (`GivenLeases.prolong`).
+
 Two things that others agreed on without us can let fewer servers satisfy the rule: so a confirmation
 names what its sender has committed and acknowledged, and counts only for a server that knows all of it.
 """

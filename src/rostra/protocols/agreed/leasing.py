@@ -96,14 +96,18 @@ class Leasing(ABC):
         return core.core.leases.give(now, who, self._config.doubt_after_s)
 
     def _must_refuse(self, now: Instant, core: CoreSet, sender: Domain, message: SetMessage) -> Busy | None:
-        """A change that removes a server which may live by our word waits until that has run out."""
+        """A change that removes a server which may live by our word waits until that has run out; and changes
+        of groups wait for this one: each would prolong that word."""
         if not isinstance(message, Initiate):
             return None
-        state = core.core.state
+        state, leases = core.core.state, core.core.leases
         removed = removed_by(message.proposal.change, state.me)
-        if not removed:
-            return None
-        if not core.core.leases.are_running(now, removed, self._config.doom_s):
+        must_wait = (
+            leases.are_running(now, removed, self._config.doom_s)
+            if removed
+            else isinstance(message.proposal.change, GroupChange) and leases.is_awaited(now)
+        )
+        if not must_wait:
             return None
         isolated = tuple(sorted(state.isolated))
         return Busy(core.core.set, state.me.life, state.number, isolated, message.round)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from rostra.errors import UNDECODABLE
 from rostra.groups.kinds import DeliveryKind, GroupKind
-from rostra.names import Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.names.checks import check_of
 from rostra.protocols.agreed.changes import MEMBERS_MAX, Pid
 from rostra.protocols.agreed.config import CREATED_MAX
@@ -146,7 +146,12 @@ def decide(
     new = [each for each in new if each not in groups or not has_sheet(groups[each].view.attributes)]
     if new and sum(has_sheet(each.view.attributes) for each in groups.values()) >= CREATED_MAX:
         return "TooLarge", ()
-    return code, views
+    return code, tuple([_made_by(each, host_of(caller)) if each.group in new else each for each in views])
+
+
+def _made_by(made: NextView, host: Domain) -> NextView:
+    sheet = group_sheet(made.view.attributes) or GroupSheet()
+    return replace(made, view=replace(made.view, attributes=encode(replace(sheet, by=host))))
 
 
 def _decide(

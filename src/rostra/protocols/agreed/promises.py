@@ -1,5 +1,6 @@
 """What a server of a set promised to the others: how long it removes no server whose lease it confirmed."""
 
+from collections.abc import Iterable
 from math import inf
 
 from rostra.core.effects import Instant
@@ -21,6 +22,15 @@ class GivenLeases:
             return False
         self._until[who] = now + for_s
         return True
+
+    def prolong(self, now: Instant, servers: Iterable[ServerId], for_s: float) -> None:
+        """A change may need more of us to live than the last view did. What these servers lent by that view,
+        before they acknowledged the change, runs on: no shorter than from now on."""
+        self._until.update(dict.fromkeys(servers, now + for_s))
+
+    def is_awaited(self, now: Instant) -> bool:
+        """Does a removal wait for such a lease to run out?"""
+        return any(now < until and now < self._doomed.get(who, -inf) for who, until in self._until.items())
 
     def lost(self, now: Instant, peer: Domain, for_s: float) -> None:
         """Its link ended, and not of silence: others may live by its word for as long as that."""

@@ -22,8 +22,8 @@ from rostra.core.effects import Effect, Instant
 from rostra.errors import NoSuchGroup, NotAuthorised
 from rostra.names import Domain, Endpoint, Group, host_of, inside
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked
-from rostra.protocols.agreed.changes import GroupVerb, MemberId
-from rostra.protocols.agreed.groups import AgreedMember
+from rostra.protocols.agreed.changes import GroupVerb, MemberId, Pid, ServerId
+from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.part import CoreSet
 from rostra.protocols.agreed.sheets import member_sheet
 from rostra.protocols.relaxed.domain import SERVER
@@ -60,11 +60,21 @@ def refused(now: Instant, gate: Gate, asked: MemberAsked, out: list[Effect]) -> 
 
 
 def let_in(now: Instant, gate: Gate, held: HostHolds, out: list[Effect]) -> HostHolds:
-    """What a host holds, without members that may not be in the group: it cannot bring them back, either."""
+    """What a host holds, without members that may not be in the group: it cannot bring them back, either. A
+    host without any is not believed about the group's view."""
     outside = _outside(now, gate, held, held.members, out)
     if not outside:
         return held
     return replace(held, members=tuple([each for each in held.members if each.id.endpoint not in outside]))
+
+
+def without_strangers(gate: Gate, group: Group, view: AgreedView, number: int, me: ServerId) -> AgreedView:
+    """A view that hosts remember, of a group that is closed: if members of it may not be in the group, one
+    with another number, since no id has two lists."""
+    if gate.allowed_in(group) is None or gate.is_by_authority(group):
+        return view
+    good = tuple([each for each in view.members if not gate.is_closed_to(group, each.id.endpoint)])
+    return view if len(good) == len(view.members) else AgreedView(number + 1, 0, Pid(me, 0), good)
 
 
 def _outside(

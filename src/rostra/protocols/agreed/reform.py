@@ -227,7 +227,7 @@ class Reforming(SetContext):
     def _probe(self, only: Domain | None = None) -> None:
         """Servers that are linked to us and not in our view. Only a speaker answers."""
         state = self.state
-        if self._speaks and isinstance(state.phase, Idle) and self._is_whole():
+        if self._speaks and state.merging is None and self._is_whole():
             for each in self._outsiders():
                 if only in (None, each) and not state.gave_up:
                     self._out.append(Send(each, SetProbe(*self._head(), state.part)))
@@ -238,8 +238,7 @@ class Reforming(SetContext):
             return self._ignored("SetProbe", "not its speaker")
         if not self._speaks:
             return self._ignored("SetProbe", "we do not speak for our part")
-        is_free = isinstance(state.phase, Idle | Holding | Offering) and self._is_open_to(part)
-        if not is_free or not self._is_whole(part):
+        if state.merging is not None or not self._is_open_to(part) or not self._is_whole(part):
             return self._ignored("SetProbe", "we cannot merge now")
         if state.view.members[0].gid < part.view.members[0].gid:
             return self._send(who, SetProbe(*self._head(), state.part))
@@ -247,8 +246,24 @@ class Reforming(SetContext):
             isinstance(state.phase, Offering) and who > state.phase.to
         ):  # all to one, or each waits for the next
             return self._ignored("SetProbe", "we offered a merge to another part")
-        self._set(phase=Offering(who))
-        return self._send(who, Offer(*self._head(), state.part, state.table.carried()))
+        if isinstance(state.phase, Idle | Holding | Offering):
+            return self._offer(who)
+        return self._set(probed_by=who)
+
+    def _offer(self, to: ServerId) -> None:
+        self._set(phase=Offering(to), probed_by=None)
+        self._send(to, Offer(*self._head(), self.state.part, self.state.table.carried()))
+
+    def _offer_now(self) -> bool:
+        """A change has ended during which we were probed: where one follows the other, none finds us idle."""
+        state = self.state
+        if (to := state.probed_by) is None:
+            return False
+        self._set(probed_by=None)
+        may = self._speaks and self._is_whole() and to.server in self._outsiders()
+        if may:
+            self._offer(to)
+        return may
 
     def _offered(self, who: ServerId, message: Offer) -> None:
         state, part = self.state, message.part

@@ -64,6 +64,7 @@ class GroupSheet(Struct, frozen=True, array_like=True):
     over: str = ""  # why, if it is
     successors: tuple[Group, ...] = ()  # in which its members are since
     put_out: Annotated[tuple[MemberId, ...], Meta(max_length=PUT_OUT_MAX)] = ()  # the last ones
+    by: str = ""  # the host whose program made it stay without members
 
 
 _member: Final = Decoder(MemberSheet)
@@ -111,6 +112,12 @@ def is_over(data: bytes) -> bool:
 def has_sheet(data: bytes) -> bool:
     """Then it stays without members, until it is deleted."""
     return bool(data) and not is_over(data)
+
+
+def stays_by(data: bytes) -> str | None:
+    """The host by which it stays without members, as far as that is known; None: it does not."""
+    sheet = group_sheet(data)
+    return None if sheet is None or sheet.over else sheet.by
 
 
 def put_out_of(data: bytes) -> tuple[MemberId, ...]:

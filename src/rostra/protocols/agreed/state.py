@@ -163,6 +163,7 @@ class SetState(Struct, frozen=True):
     linked: frozenset[Domain] = frozenset()
     table: GroupTable = GroupTable()  # what our commits made of groups
     offers: tuple[PartOffer, ...] = ()  # of junior parts, to us as the speaker of ours
+    probed_by: ServerId | None = None  # a senior part's speaker, during a change: we offer our part after it
     carried: CarriedGroups = ()  # of the other part of the merge on which we are locked
     merged: int = 0  # the number of the view that the last merge made
     over: tuple[Pid, ...] = ()  # merges that will not be: called off, or declined by us

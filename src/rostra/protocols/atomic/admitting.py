@@ -38,6 +38,7 @@ from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet
 from rostra.protocols.atomic.events import OrderJoinAsked
 from rostra.protocols.atomic.messages import StationId
 from rostra.protocols.atomic.monitored import MonitoredStation
+from rostra.protocols.atomic.negotiated import TOO_MANY
 from rostra.protocols.atomic.station import LEFT
 from rostra.protocols.claims.agent import CLAIM_AGENT, ClaimKept, JoinClaimed
 from rostra.protocols.claims.config import APART_S
@@ -102,7 +103,7 @@ class MonitoredGroups:
         return self._agent.stack[AGENT]
 
     def _call(self, now: Instant, service: ServiceName[Any], event: Event, out: list[Effect]) -> None:
-        out += self._agent.hear(now, self._agent.stack.call(now, self._agent, service, event))
+        out += self._agent.hear_inside(now, self._agent.stack.call(now, self._agent, service, event))
 
     def _own_token(self, about: tuple[Group, Endpoint] | None) -> int:
         self._token -= 1
@@ -274,7 +275,9 @@ class MonitoredGroups:
             if known.stays[me].is_in:
                 self._end(now, group, me, why, out)
             else:
-                self._refuse(now, group, me, Unreachable(f"{group}: {why}", fix="ask again"), out)
+                full = TooLarge(f"{group}: {why}", fix='with membership="agreed" there may be more')
+                alone = Unreachable(f"{group}: {why}", fix="ask again")
+                self._refuse(now, group, me, full if why == TOO_MANY else alone, out)
         known = self.groups.get(group)
         for me, stay in {} if known is None else known.stays.items():
             member = gallery.members.get(me)
@@ -288,11 +291,11 @@ class MonitoredGroups:
             out.append(CancelTimer(self._timer(group)))
             self._call(now, CLAIM_AGENT, ClaimKept(group, False), out)
 
-    def apart(self, now: Instant, out: list[Effect]) -> None:
-        """Our server has not been in sight for so long that our claims do not count any more."""
+    def apart(self, now: Instant, why: str, out: list[Effect]) -> None:
+        """Our claims may not count any more."""
         for group, station in sorted(self._agent.stations.items()):
             if isinstance(station, MonitoredStation) and group.scope != self._agent.host:
-                station.excluded = FAR
+                station.excluded = why
                 self.after(now, station, out)
 
     # The list

@@ -32,8 +32,9 @@ from rostra.core.effects import (
     SetTimer,
     Tell,
     TimerFired,
+    TimerKey,
 )
-from rostra.core.logs import KeptLog, LogBatch
+from rostra.core.logs import KeptLog, LogBatch, LogsSynced
 from rostra.core.stack import Service, ServiceName
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent, parse_group
@@ -44,8 +45,16 @@ from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
-from rostra.protocols.atomic.admitting import APART, DIED, WAIT, MonitoredGroups
-from rostra.protocols.atomic.durable import OrderDisk, OrderHead, decode_head, named
+from rostra.protocols.atomic.admitting import APART, DIED, FAR, WAIT, MonitoredGroups
+from rostra.protocols.atomic.durable import (
+    ORDERS_MAX,
+    OTHER_ORDER,
+    OrderDisk,
+    OrderHead,
+    decode_head,
+    named,
+    order_name,
+)
 from rostra.protocols.atomic.events import (
     FramesHeard,
     HubPost,
@@ -54,6 +63,7 @@ from rostra.protocols.atomic.events import (
     OrderSubmitted,
     StationCast,
 )
+from rostra.protocols.atomic.held import HeldBack
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import (
     AnyStationMessage,
@@ -69,7 +79,7 @@ from rostra.protocols.atomic.requests import GIVEN_UP, ForgetOrdered
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import LEFT, Came
 from rostra.protocols.channel.messages import SPREAD_MAX
-from rostra.protocols.claims.agent import CLAIM_AGENT
+from rostra.protocols.claims.agent import CLAIM_AGENT, OrderRecorded
 from rostra.protocols.claims.config import APART_S
 from rostra.protocols.fifo.events import Cast, Deliver, Excluded, Paused, Resumed, StreamsLost, Transmit
 from rostra.protocols.flow.config import FifoConfig
@@ -79,6 +89,18 @@ from rostra.protocols.relaxed.requests import Close, Done
 CLAIM_AGAIN_S: Final = 3.0
 """How often the server of a scope is asked who begins an order that no host has."""
 
+CLOCK: Final[TimerKey] = ("atomic", "clock")
+CLOCK_S: Final = APART_S / 2
+"""How often an agent with groups that have a monitor of their own looks at its clock. If that is late by as
+much again, it stood still."""
+
+STOOD_STILL: Final = f"its host stood still, for {APART_S:g} s perhaps"
+
+FULL: Final = (
+    f"its host keeps the orders of {ORDERS_MAX} groups on its disk, and no more: delete groups that are not"
+    " needed (rostra group delete), or join at another host"
+)
+
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
 AnyStation = Station | NegotiatedStation
@@ -86,9 +108,9 @@ AnyStation = Station | NegotiatedStation
 
 class OrderAgent(Service):
     name = ORDER_AGENT
-    hears = (Answer, Tell, AgreedChanged)
+    hears = (Answer, Tell, AgreedChanged, OrderRecorded)
     takes = (
-        *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged),
+        *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged, LogsSynced),
         *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
     )
 
@@ -97,7 +119,11 @@ class OrderAgent(Service):
     ) -> None:
         self.host = host
         self._kept = _heads({} if logs is None else logs)  # on our disk, of groups that have no station here
+        self._on_disk = set(self._kept)  # groups of which something is
+        self._failed: dict[Group, str] = {}  # and of which nothing more is written in this life: why
+        self._held = HeldBack()
         self._no_room = ""  # why nothing can be stored, if so
+        self._unrecorded: set[Group] = set()  # with a station, and no order that is recorded at their scope
         self._claim_at: Instant = 0.0  # not before, if there is a group that is not begun
         self._last: list[Effect] = []  # of stations that were closed in this step
         self.stations: dict[Group, AnyStation] = {}
@@ -106,6 +132,7 @@ class OrderAgent(Service):
         self._bytes = (config or FifoConfig()).datagram_bytes
         self._lan = parent(host)
         self._is_apart = False  # from our server, since APART was set
+        self._clock_due: Instant | None = None  # CLOCK was set for then
 
     @property
     def any_group(self) -> Group | None:
@@ -119,6 +146,7 @@ class OrderAgent(Service):
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out: list[Effect] = []
+        self._check_clock(now, event, out)
         match event:
             case OrderSubmitted(group=group):
                 if (station := self.stations.get(group)) is None:
@@ -153,9 +181,11 @@ class OrderAgent(Service):
                 if peer == self._lan and self.monitored.groups:
                     self._is_apart = True
                     out.append(SetTimer(APART, APART_S))
+            case TimerFired(timer) if timer == CLOCK:
+                pass
             case TimerFired(timer) if timer == APART:
                 self._is_apart = False
-                self.monitored.apart(now, out)
+                self.monitored.apart(now, FAR, out)
             case TimerFired((_, name, scope, word)) if word == WAIT:
                 self.monitored.waited(now, Group(str(name), Domain(str(scope))), out)
             case TimerFired((_, name, scope, *rest)):
@@ -168,6 +198,12 @@ class OrderAgent(Service):
                 for station in [each for _, each in sorted(self.stations.items())]:
                     self._check_room(station)
                     self._after(now, station, out)
+            case LogsSynced(count, failed):
+                for log, why in failed:
+                    self._log_failed(now, parse_group(log), why, out)
+                groups, done = self._held.synced(count)
+                self._on_disk.update([each for each in groups if self._keeps(each)])
+                return [*self._posted(done), *self._sent(out)]
             case Received(sender, CarriedFrame() as carried):
                 message = decode_carried(carried.body)
                 if sender != self._lan or self.host not in carried.hosts:
@@ -178,18 +214,42 @@ class OrderAgent(Service):
                     self._heard(now, carried.group, carried.source, (message,), out)
         return self._sent(out)
 
+    def _check_clock(self, now: Instant, event: Event, out: list[Effect]) -> None:
+        """A host that stood still for so long that its claims may not count any more does nothing before it
+        has noticed: its server may have given it up, and another host may have begun the group."""
+        due = self._clock_due
+        if due is not None and now > due + CLOCK_S:
+            self.monitored.apart(now, STOOD_STILL, out)
+            due = None
+        if event == TimerFired(CLOCK):
+            due = None
+        if due is None and self.monitored.groups:
+            due = now + CLOCK_S
+            out.append(SetTimer(CLOCK, CLOCK_S))
+        self._clock_due = due
+
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """Agreed membership says that something is new in these groups; or it is for those without."""
-        heard = effects
+        heard = self.hear_inside(now, effects)
+        return heard if heard is effects else self._sent(list(heard))
+
+    def hear_inside(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """Agreed membership says that something is new in these groups; or it is for those without. Within a
+        step of ours: what comes of it is sent at its end."""
         effects = self.monitored.hear(now, effects)
+        recorded = [each.group for each in effects if type(each) is OrderRecorded]
+        if recorded:
+            out = list(effects)
+            for station in [self.stations[each] for each in recorded if each in self.stations]:
+                self._after(now, station, out)
+            effects = out
         if not any(type(effect) is AgreedChanged for effect in effects):
-            return effects if effects is heard else self._sent(list(effects))
+            return effects
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
         for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
             self._look(now, group, rest)
         for group in _are_over(effects):
             self._delete(group)
-        return self._sent(rest)
+        return rest
 
     def _heard(
         self, now: Instant, group: Group, source: Domain, messages: Sequence[Any], out: list[Effect]
@@ -238,7 +298,8 @@ class OrderAgent(Service):
             lived = sorted({host_of(each.endpoint) for each in known.lived})
             if blocked and lived and known.kind.stable == "disk":
                 blocked = f"{blocked}; the last view was at {named(lived)}"
-            station.look(now, _agreed_now(known) if inside else None, blocked, out)
+            if not station.excluded:
+                station.look(now, _agreed_now(known) if inside else None, blocked, out)
             self._after(now, station, out)
 
     def _station(self, group: Group, me: StationId, kind: GroupKind) -> AnyStation:
@@ -247,9 +308,31 @@ class OrderAgent(Service):
         if kind.stable != "disk":
             return Station(group, me, kind.stable, self._bytes)
         station = Station(group, me, kind.stable, self._bytes)
-        if (kept := self._kept.pop(group, None)) is not None:
-            station.load(*kept)
+        assert station.disk is not None
+        station.disk.founds = group in self.stack[CLAIM_AGENT].made
+        self._unrecorded.add(group)
+        if (kept := self._kept.pop(group, None)) is None:
+            return station
+        recorded = self.stack[CLAIM_AGENT].recorded.get(group, "")
+        head, entries = kept
+        if recorded and head.origin and not head.accept and order_name(head.origin) != recorded:
+            # Begun, and not recorded: no member was given anything of it, and another one is the group's.
+            self._drop_log(group)
+        else:
+            station.load(head, entries)
         return station
+
+    def _check_record(self, now: Instant, station: Station, origin: ViewKey, out: list[Effect]) -> None:
+        """Has the server of its scope recorded this order? Nothing of it is stable before."""
+        claims, group = self.stack[CLAIM_AGENT], station.group
+        if (order := claims.recorded.get(group)) is None:
+            return
+        self._unrecorded.discard(group)
+        claims.begun[group] = order
+        if order_name(origin) == order:
+            station.recorded(now, out)
+        else:
+            station.excluded = OTHER_ORDER
 
     def _may_begin(self, now: Instant, station: Station, disk: OrderDisk, out: list[Effect]) -> None:
         """If no host has an order: the scope's server has chosen who begins one, and chooses again if that
@@ -270,27 +353,68 @@ class OrderAgent(Service):
 
     def _check_room(self, station: AnyStation) -> None:
         """What it acknowledges must be on disk: without room it is out, and says so."""
-        if self._no_room and isinstance(station, Station) and station.disk is not None:
-            station.excluded = self._no_room
+        if isinstance(station, Station) and station.disk is not None:
+            full = "" if self._keeps(station.group) or len(self._keeping) <= ORDERS_MAX else FULL
+            why = self._failed.get(station.group, "") or full
+            station.disk.failed = station.disk.failed or bool(why)
+            station.excluded = station.excluded or why or self._no_room
+
+    def _keeps(self, group: Group) -> bool:
+        """Is something of it on disk, or about to be?"""
+        station = self.stations.get(group)
+        disk = station.disk if isinstance(station, Station) else None
+        return group in self._kept or (disk is not None and disk.head is not None and not disk.failed)
+
+    @property
+    def _keeping(self) -> set[Group]:
+        here = [group for group, each in self.stations.items() if isinstance(each, Station) and each.disk]
+        return {*self._kept, *here}
+
+    def _log_failed(self, now: Instant, group: Group, why: str, out: list[Effect]) -> None:
+        """Its members are out: nothing that they were given rests on what was not written. What was on disk
+        before is read again when the agent is started again; if nothing was, they can come again before."""
+        out += self._held.drop(group)
+        why = f"{self.host} cannot write the order of {group} to its disk: {why}"
+        self._kept.pop(group, None)
+        if group in self._on_disk:
+            self._failed[group] = f"{why}; when the disk is well again, start its agent again"
+        else:
+            self.stack[CLAIM_AGENT].begun.pop(group, None)
+        station = self.stations.get(group)
+        if isinstance(station, Station) and station.disk is not None:
+            station.disk.failed = True
+            station.excluded = why
+            self._after(now, station, out)
 
     def _written(self) -> list[Effect]:
         """What stations have more since the last step, to be on disk before anything else is done."""
-        claims = self.stack[CLAIM_AGENT]
         found = self._last
         self._last = []
         for station in self.stations.values():
             if isinstance(station, Station) and station.disk is not None:
                 found += _batches(station)
-                if station.reported_chain and station.group not in claims.begun:
-                    claims.begun.add(station.group)
-                    found += self._claimed_again(station.group)
+                if station.group in self._unrecorded and station.reported_chain:
+                    found += self._report_begun(station.group, station.disk.origin)
         return found
+
+    def _report_begun(self, group: Group, origin: ViewKey | None) -> list[Effect]:
+        """To the server of the scope, once; the claims service repeats it until it is recorded."""
+        assert origin is not None, "a log of an order that did not begin"
+        begun, order = self.stack[CLAIM_AGENT].begun, order_name(origin)
+        if begun.get(group) == order:
+            return []
+        begun[group] = order
+        return self._claimed_again(group)
 
     def _delete(self, group: Group) -> None:
         """The group is over, and so is what is kept of it."""
         if self._kept.pop(group, None) is not None:
-            self._last.append(Persist(LogBatch(str(group), anew=True)))
-            self.stack[CLAIM_AGENT].begun.discard(group)
+            self._drop_log(group)
+
+    def _drop_log(self, group: Group) -> None:
+        self._on_disk.discard(group)
+        self._last.append(Persist(LogBatch(str(group), anew=True)))
+        self.stack[CLAIM_AGENT].begun.pop(group, None)
 
     def monitored_station(self, group: Group, me: StationId, kind: GroupKind) -> MonitoredStation:
         station = MonitoredStation(group, me, kind.stable, self._bytes, self._numbers)
@@ -299,12 +423,13 @@ class OrderAgent(Service):
 
     def close(self, station: AnyStation, out: list[Effect]) -> None:
         station.closed(out)
-        if isinstance(station, Station) and station.disk is not None:
+        if isinstance(station, Station) and station.disk is not None and not station.disk.failed:
             station.depart()
             self._last += _batches(station)
             if (kept := station.kept) is not None:
                 self._kept[station.group] = kept
         self._numbers = max(self._numbers, station.numbers)
+        self._unrecorded.discard(station.group)
         del self.stations[station.group]
 
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
@@ -313,8 +438,11 @@ class OrderAgent(Service):
             self.monitored.after(now, station, out)
             return
         gallery = station.gallery
-        if isinstance(station, Station) and station.disk is not None and not station.chain:
-            self._may_begin(now, station, station.disk, out)
+        if isinstance(station, Station) and station.disk is not None:
+            if not station.chain:
+                self._may_begin(now, station, station.disk, out)
+            if station.group in self._unrecorded and station.disk.origin is not None:
+                self._check_record(now, station, station.disk.origin, out)
         if why := station.excluded:
             while gallery.members:
                 self._lose(now, station, min(gallery.members), why, out)
@@ -327,16 +455,25 @@ class OrderAgent(Service):
     def _lose(self, now: Instant, station: AnyStation, me: Endpoint, why: str, out: list[Effect]) -> None:
         """The group goes on without it."""
         station.gone(me, why, out)
-        out += self.hear(now, self.stack.call(now, self, AGREED_AGENT, StreamsLost(me, station.group)))
+        call = self.stack.call(now, self, AGREED_AGENT, StreamsLost(me, station.group))
+        out += self.hear_inside(now, call)
 
     # To other hosts
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
+        """What rests on logs waits until they are written."""
+        if self.stations or self._last:
+            written = self._written()
+            batches = [each for each in written if isinstance(each, Persist)]
+            if batches or self._held:
+                rest = [each for each in written if not isinstance(each, Persist)]
+                effects = self._held.hold(batches, [*effects, *rest])
+            else:
+                effects += written
+        return self._posted(effects)
+
+    def _posted(self, effects: list[Effect]) -> list[Effect]:
         """Where datagrams of our LAN reach, by these; to hosts of other clusters each message once."""
-        inner = [each for each in effects if _is_batch(each)]  # of calls within this step: first as well
-        written = [*inner, *(self._written() if self.stations or self._last else ())]
-        if written:
-            effects = [*written, *[each for each in effects if not _is_batch(each)]]
         if not any(type(effect) in (HubPost, StationCast) for effect in effects):
             return effects
         out: list[Effect] = []
@@ -383,10 +520,6 @@ def _agreed_now(known: HostGroup) -> AgreedNow | None:
         # Epochs are compared with those of earlier lives of the group, whose numbers may have been the same.
         key = ViewKey(known.fence, next(iter(stations)).life, shown.pid)
     return AgreedNow(key, view, tuple(stations), known.fence if is_exclusive(known.kind) else None, shown)
-
-
-def _is_batch(effect: Effect) -> bool:
-    return type(effect) is Persist and isinstance(effect.record, LogBatch)
 
 
 def _batches(station: Station) -> list[Persist]:

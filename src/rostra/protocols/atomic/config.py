@@ -33,6 +33,9 @@ TICK_MAX_S: Final = 0.5
 """What may have been lost is said again after the first of these, then after twice that, up to the second, as
 long as nothing comes of it."""
 
+PATIENCE_TICKS: Final = 8
+"""After so many of them, some 2 s, members hear why nothing goes on."""
+
 
 def ordered_kind(
     membership: MembershipKind, order: str = "", stable: str = "", survive: str = ""

@@ -44,11 +44,16 @@ hosts were lost; more memory and disk for each such group, at each host."""
 REMARK_BYTES: Final = 4 << 20
 """After so much the last view gets a place again: logs are cut at views."""
 
+ORDERS_MAX: Final = 128
+"""Groups whose orders one host keeps, on its disk and in memory, up to 20 MB of each unless its members need
+more; also of those that its programs have left. Raising it: groups that no program uses can take more."""
+
 NAMED_MAX: Final = 8
 """Hosts that are named in one sentence."""
 
 OTHER_ORDER: Final = "this host has another order of this group on its disk"
 NO_LOG: Final = "no host is here that has this group's order on disk"
+UNRECORDED: Final = "the server of its scope has not recorded yet that this group's order is begun"
 NO_DISK: Final = "its agent has no state directory"
 
 
@@ -77,12 +82,13 @@ class OrderDisk:
     """A station's part on disk, and what of it the next batch has to say."""
 
     __slots__ = (
-        *("claims", "deferred", "entries", "founds", "head", "left", "low", "managed"),
-        *("marks", "needed", "origin", "since", "total", "wiped"),
+        *("claims", "deferred", "entries", "failed", "founds", "head", "left", "low", "managed"),
+        *("marks", "needed", "origin", "recorded", "since", "total", "wiped"),
     )
 
     def __init__(self) -> None:
         self.founds = False  # may we begin the order, if no host has one?
+        self.recorded = False  # the server of the scope has recorded it: no other one is begun
         self.claims: Chain = ()  # the epochs with whose views our log goes on: what we report
         self.origin: ViewKey | None = None
         self.marks: deque[MarkEntry] = deque()  # the views in the log; a log that was cut begins with one
@@ -95,6 +101,7 @@ class OrderDisk:
         self.low = 0  # up to where entries were dropped
         self.wiped = False  # what is on disk is another order's, or old
         self.deferred = False  # and stays there until all of this one is here
+        self.failed = False  # it cannot be written any more
         self.since: tuple[ViewKey, ...] = ()
 
     def load(self, head: OrderHead) -> None:
@@ -136,6 +143,7 @@ class OrderDisk:
         """For an order that comes whole, from its beginning. What is on disk stays until it is here."""
         new = OrderDisk()
         new.since, new.head, new.founds = self.since, self.head, self.founds
+        new.recorded = self.recorded
         new.wiped = new.deferred = True
         return new
 
@@ -171,6 +179,11 @@ def decode_head(data: bytes) -> OrderHead | None:
 def epoch_of(mark: MarkEntry) -> ViewKey:
     """The name of an epoch that begins with this view (`AgreedNow.key`)."""
     return ViewKey(mark.view.fence or 0, mark.stations[0].life, mark.view.key.pid)
+
+
+def order_name(origin: ViewKey) -> str:
+    """Of the order that began with this epoch."""
+    return f"{origin.number}.{origin.revision}.{origin.pid}"
 
 
 # Quorums

@@ -22,7 +22,8 @@ from collections.abc import Iterable
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.atomic.durable import OrderHead
+from rostra.protocols.atomic.config import PATIENCE_TICKS
+from rostra.protocols.atomic.durable import UNRECORDED, OrderHead
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.hub_flush import HubFlush
 from rostra.protocols.atomic.messages import (
@@ -254,9 +255,19 @@ class Station(HubFlush):
                         self._post(host, HubNak(self.epoch, Way.UP, nak), out)
                 self._pulse(behind, out)
                 self._ask_for_mark(out)
+                if self._lacks_record and self._ticks > PATIENCE_TICKS:
+                    self._stand(UNRECORDED, out)
         self._end(now, out)
 
     # On disk
+
+    def recorded(self, now: Instant, out: list[Effect]) -> None:
+        """At the server of the scope, as the group's order: what is on disks is stable."""
+        assert self.disk is not None
+        self.disk.recorded = True
+        if self._short == UNRECORDED:
+            self._stand("", out)
+        self._end(now, out)
 
     def load(self, head: OrderHead, entries: Iterable[tuple[int, bytes]]) -> None:
         """What an earlier life of this station had."""
@@ -278,7 +289,7 @@ class Station(HubFlush):
     @property
     def kept(self) -> tuple[OrderHead, list[tuple[int, bytes]]] | None:
         """What the next station of this host in this group goes on from."""
-        if self.disk is None or self.disk.head is None:
+        if self.disk is None or self.disk.head is None or self.disk.failed:
             return None
         return self.disk.head, [(entry.position, encoded) for entry, encoded in self.log.since(0)]
 

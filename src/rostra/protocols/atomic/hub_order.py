@@ -18,7 +18,14 @@ from rostra.core.logs import LogBatch
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
-from rostra.protocols.atomic.durable import NO_LOG, REMARK_BYTES, OrderDisk, OrderHead, stable_upto
+from rostra.protocols.atomic.durable import (
+    NO_LOG,
+    OTHER_ORDER,
+    REMARK_BYTES,
+    OrderDisk,
+    OrderHead,
+    stable_upto,
+)
 from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
 from rostra.protocols.atomic.logs import majority_has, shown_view
@@ -238,17 +245,22 @@ class HubOrder:
             stable = lowest if self.marked is None else majority_has(self.marked.view, nexts)
         elif self.disk is not None:
             nexts = {self.me.host: self.log.next, **{h: peer.next for h, peer in peers.items()}}
-            stable = stable_upto(*self._marks_since(self.accept), nexts, self.accept)
+            stable = self.accept
+            if self.disk.recorded:
+                stable = stable_upto(*self._marks_since(self.accept), nexts, self.accept)
         before, self.accept = self.accept, max(self.accept, stable)
         self._out.forget(self.all)
         return self.accept > before
 
-    def _marks_since(self, position: int) -> tuple[ShownView | None, list[MarkEntry]]:
+    def _marks_since(self, position: int) -> tuple[ShownView | None, Iterable[MarkEntry]]:
         """The view in force at this position, and those with later places."""
         assert self.disk is not None
-        later = [each for each in self.disk.marks if each.end > position]
-        earlier = len(self.disk.marks) - len(later)
-        return self.disk.marks[earlier - 1].view if earlier else None, later
+        later: deque[MarkEntry] = deque()
+        for each in reversed(self.disk.marks):
+            if each.end <= position:
+                return each.view, later
+            later.appendleft(each)
+        return None, later
 
     def _send_fresh(self, out: list[Effect]) -> None:
         fresh, self._fresh = self._fresh, []
@@ -361,12 +373,16 @@ class HubOrder:
     def _take_back(self) -> None:
         """It did not come."""
         assert self.disk is not None
+        coming = self.disk
         if self._aside is not None:
             self.disk, self.log, self.marked, self.accept = self._aside
         else:
             self.disk, self.log, self.marked, self.accept = self.disk.next(), OrderLog(1), None, 0
             self.disk.wiped = self.disk.deferred = False
         self._aside, self.all = None, 0
+        self.disk.recorded = coming.recorded
+        if coming.recorded and self.disk.origin not in (None, coming.origin):
+            self.excluded = OTHER_ORDER
 
     def depart(self) -> None:
         """It ends: the others count this host among those that left."""
@@ -392,7 +408,7 @@ class HubOrder:
     def unwritten(self) -> LogBatch | None:
         """What is to be on disk before anything that was done in this step is seen."""
         disk, marked = self.disk, self.marked
-        if disk is None or disk.deferred:
+        if disk is None or disk.deferred or disk.failed:
             return None
         chain = self.reported_chain
         before = 0 if disk.head is None else disk.head.accept
@@ -405,6 +421,10 @@ class HubOrder:
             () if chain else disk.since,
         )
         return disk.batch(str(self.group), head)
+
+    @property
+    def _lacks_record(self) -> bool:
+        return self.disk is not None and not self.disk.recorded
 
     @property
     def lacks_log(self) -> bool:
@@ -478,13 +498,17 @@ class HubOrder:
             case StationFollows():
                 return bool(self._unplaced) or self._in.lacks or self.log.given < self.log.next
             case StationOrders():
-                return self._lacks_mark or any(
-                    not peer.started
-                    or peer.next < self.log.next
-                    or peer.accept < self.accept
-                    or peer.up.lacks
-                    or peer.full
-                    for peer in self._peers.values()
+                return (
+                    self._lacks_mark
+                    or self._lacks_record
+                    or any(
+                        not peer.started
+                        or peer.next < self.log.next
+                        or peer.accept < self.accept
+                        or peer.up.lacks
+                        or peer.full
+                        for peer in self._peers.values()
+                    )
                 )
         return False
 

@@ -44,7 +44,7 @@ from rostra.protocols.atomic.roster import (
 )
 from rostra.protocols.atomic.station import LEFT
 
-NOT_TOLD: Final = "the hosts that let it in were lost before it knew their members"
+UNANNOUNCED: Final = "the hosts that let it in were lost before it knew their members"
 MINORITY: Final = "no majority of the hosts of the last view answers"
 
 STRAY_S: Final = 5.0
@@ -88,7 +88,7 @@ class MonitoredStation(NegotiatedStation):
         self.contacts: frozenset[Domain] = frozenset()  # hosts that the list of the group has
         self.is_over = False  # it has no part in the group, and no members
         self.wants: dict[Endpoint, bytes] = {}  # our members, as they should be in the roster
-        self._later: dict[Endpoint, tuple[Slow, bytes]] = {}  # who left and came again, before that was said
+        self._later: dict[Endpoint, tuple[Slow, bytes]] = {}  # who came again before the leave was announced
         self._why = ""  # the gate was closed
         self._minds = False  # hosts that are in the view, and in no list
         self._forget_group()
@@ -96,7 +96,7 @@ class MonitoredStation(NegotiatedStation):
     def _forget_group(self) -> None:
         self.roster = Roster()
         self._lacks: tuple[AmpStationId, ...] | None = None  # senior ones of unknown members; None: all
-        self._is_told = False  # the others know our members
+        self._is_announced = False  # the others know our members
         self._again = False  # a station came in that does not
         self._announces = False  # the run that is on its way says who they are
         self._parted: set[Endpoint] = set()  # left on their own account, and still in the roster
@@ -187,7 +187,7 @@ class MonitoredStation(NegotiatedStation):
         before = len(out)
         super()._step(now, event, out)
         for effect in out[before:]:
-            if isinstance(effect, Noted) and effect.what == "no_majority" and self._is_told:
+            if isinstance(effect, Noted) and effect.what == "no_majority" and self._is_announced:
                 self.gallery.stand(MINORITY, None, out)
             elif isinstance(effect, Noted) and effect.what == "excluded":
                 self._why = effect.about
@@ -215,7 +215,7 @@ class MonitoredStation(NegotiatedStation):
             if not (self._must_announce or self._due) and self._sending is None:
                 self._step(now, GateLeft(), out)
                 self._end(now, out)
-        elif state.standing == "closed" and self._is_told and not self.excluded:
+        elif state.standing == "closed" and self._is_announced and not self.excluded:
             self.open(now, out, founds=False)  # it was closing when they came
 
     # Who our members are
@@ -224,8 +224,8 @@ class MonitoredStation(NegotiatedStation):
     def _must_announce(self) -> bool:
         if self.gate.state.standing != "open" or self._lacks is None or self._lacks or self.excluded:
             return False
-        first = not self._is_told and bool(self.wants)
-        return first or (self._is_told and (self._again or self._changed))
+        first = not self._is_announced and bool(self.wants)
+        return first or (self._is_announced and (self._again or self._changed))
 
     @property
     def _changed(self) -> bool:
@@ -235,7 +235,7 @@ class MonitoredStation(NegotiatedStation):
     def _may_send(self) -> bool:
         if self._must_announce:
             return not (self._sending is not None or self._rests or self._due or self.gallery.blocked)
-        return self._is_told and super()._may_send
+        return self._is_announced and super()._may_send
 
     def _send(self, now: Instant, out: list[Effect]) -> None:
         if not self._must_announce:
@@ -246,13 +246,13 @@ class MonitoredStation(NegotiatedStation):
         new = [RosterMember(me, meta) for me, meta in self.wants.items() if me not in here]
         line = self.roster.line or f"{self.me}.{self.numbers}"
         left = tuple(sorted([each for each in self._parted if each in here]))
-        said = HostRoster(line, (*known, *new), left, self._changed)
+        announcement = HostRoster(line, (*known, *new), left, self._changed)
         self._again, self._announces, self._sending = False, True, ()
-        self._step(now, RunGiven(0, (msgpack.encode(said),), self._profile), out)
+        self._step(now, RunGiven(0, (msgpack.encode(announcement),), self._profile), out)
 
     def _ended(self, result: str, because: str, out: list[Effect]) -> None:
         if self._announces and result == "rejected":
-            self._again = self._is_told
+            self._again = self._is_announced
         self._announces = False
         super()._ended(result, because, out)
 
@@ -263,25 +263,25 @@ class MonitoredStation(NegotiatedStation):
         for each in run.items:
             item = decode_item(each)
             if isinstance(item, HostRoster):
-                self._told(run.data.sa, item, position, out)
+                self._announced(run.data.sa, item, position, out)
                 position += item.changed
             elif item is not None:
                 self.gallery.give_run(item.sender, item.run, position, out)
                 position += item.run.count
 
-    def _told(self, station: AmpStationId, said: HostRoster, position: int, out: list[Effect]) -> None:
-        self.roster = self.roster.told(station, said, position)
+    def _announced(self, station: AmpStationId, roster: HostRoster, position: int, out: list[Effect]) -> None:
+        self.roster = self.roster.announced(station, roster, position)
         if station == self.me:
-            self._is_told = True
-            self._parted -= set(said.left)
+            self._is_announced = True
+            self._parted -= set(roster.left)
             for me, (slow, meta) in self._later.items():
                 self.gallery.enter(me, slow)
                 self.wants[me] = meta
             self._later.clear()
         elif self._lacks is not None:
             self._lacks = tuple([each for each in self._lacks if each != station])
-        if said.changed:
-            self._show(position, said.left, out)
+        if roster.changed:
+            self._show(position, roster.left, out)
 
     def _give_view(self, change: ViewIndicated, out: list[Effect]) -> None:
         members = change.view.members
@@ -289,10 +289,8 @@ class MonitoredStation(NegotiatedStation):
             self._lacks = members[: members.index(self.me)]
         self._lacks = tuple([each for each in self._lacks if each in members])
         if not (self._lacks or self.roster.line or change.view.id.number == 1):
-            self.excluded = (
-                NOT_TOLD  # a majority of newcomers goes on with nothing: what was said is not here
-            )
-        self._again = self._again or (self._is_told and bool(set(change.joined) - {self.me}))
+            self.excluded = UNANNOUNCED  # a majority of newcomers goes on with nothing: the order is not here
+        self._again = self._again or (self._is_announced and bool(set(change.joined) - {self.me}))
         left = [each.endpoint for station in change.left for each in self.roster.of(station)]
         self.roster = self.roster.without((*change.left, *change.failed))
         self._mind_strays(out)
@@ -301,5 +299,5 @@ class MonitoredStation(NegotiatedStation):
     def _show(self, position: int, left: Collection[Endpoint], out: list[Effect]) -> None:
         """A station that comes in shows nothing before it knows all members: with the view in which its own
         are."""
-        if self._is_told:
+        if self._is_announced:
             self.gallery.give_view(self.roster.shown(position, self.gallery.view, left), position, None, out)

@@ -2,10 +2,10 @@
 
     station ── HostRoster: my members ──▶ the order ──▶ every station: the same Roster at the same position
 
-The monitor decides which stations are in. Which members a station has it says itself, by a run in the order,
-so all stations know it at the same place. When a station comes in, those that are there say it again: nothing
-changes by that, and the newcomer learns it. A station says it for the first time when it has heard of all
-that are senior to it; from then on it knows every member.
+The monitor decides which stations are in. A station announces its members itself, by a run in the order, so
+all stations learn them at the same place. When a station comes in, the others announce theirs again: nothing
+changes by that, and the newcomer learns them. A station announces its members for the first time when it has
+the announcements of all that are senior to it; from then on it knows every member.
 """
 
 from collections.abc import Collection
@@ -45,7 +45,7 @@ class HostRoster(Struct, frozen=True, array_like=True, tag_field="kind", tag=3):
     line: Pid  # names the group since it was founded
     members: Annotated[Those, Meta(max_length=MEMBERS_MAX)]
     left: Endpoints = ()  # that were in it, and left on their own account
-    changed: bool = False  # since it was said last: then it is a view, with a position
+    changed: bool = False  # since the last announcement: then it is a view, with a position
 
 
 Item = RunEntry | HostRoster
@@ -93,10 +93,10 @@ class Roster(Struct, frozen=True):
     def of(self, station: AmpStationId) -> Those:
         return dict(self.hosts).get(station, ())
 
-    def told(self, station: AmpStationId, said: HostRoster, position: int) -> "Roster":
-        members = tuple([each if each.since else replace(each, since=position) for each in said.members])
+    def announced(self, station: AmpStationId, roster: HostRoster, position: int) -> "Roster":
+        members = tuple([each if each.since else replace(each, since=position) for each in roster.members])
         others = [(id, those) for id, those in self.hosts if id != station]
-        return Roster(self.line or said.line, (*others, (station, members)))
+        return Roster(self.line or roster.line, (*others, (station, members)))
 
     def without(self, gone: Collection[AmpStationId]) -> "Roster":
         return replace(self, hosts=tuple([each for each in self.hosts if each[0] not in gone]))

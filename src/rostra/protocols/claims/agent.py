@@ -33,6 +33,7 @@ from rostra.core.effects import (
     LinkDown,
     LinkMoved,
     LinkUp,
+    Observation,
     Received,
     Secure,
     Send,
@@ -89,6 +90,13 @@ class ClaimKept(Event, frozen=True):
     kept: bool
 
 
+class OrderRecorded(Observation, frozen=True):
+    """With ``stable="disk"``: the server of the scope has recorded that this order is the group's."""
+
+    group: Group
+    order: str
+
+
 class JoinClaimed(Event, frozen=True):
     """A member of a strong kind joins. Answered once, with `Done` or `Denied`, under `token`."""
 
@@ -119,7 +127,8 @@ class ClaimAgent(Service):
         self.host = host
         self.held: dict[Group, GroupKind] = {}
         self.made: set[Group] = set()  # of those with ``stable="disk"``: whose order we may begin
-        self.begun: set[Group] = set()  # and of which we have one on disk
+        self.begun: dict[Group, str] = {}  # and of which we have one on disk: its name
+        self.recorded: dict[Group, str] = {}  # and which of these the server of the scope has recorded
         self.over: set[Group] = set()  # that were deleted
         self.asked: dict[Group, AskedClaim] = {}
         self.kept: set[Group] = set()
@@ -253,9 +262,9 @@ class ClaimAgent(Service):
         claim = Claim(id, self.host, group, asked.group_kind)
         if "!" in group.name and (proven := self._proven(group, asked)) is not None:
             claim = ProvenClaim(id, self.host, group, asked.group_kind, *proven)
+        if group in self.begun:  # first: the answer is to the claim
+            out.append(Send(self._server, ClaimBegun(id, self.host, group, self.begun[group])))
         out.append(Send(self._server, claim))
-        if group in self.begun:
-            out.append(Send(self._server, ClaimBegun(id, self.host, group)))
 
     def _proven(self, group: Group, asked: AskedClaim) -> tuple[Endpoint, bytes] | None:
         """A member that may be in this restricted group, with its newest proof."""
@@ -284,6 +293,8 @@ class ClaimAgent(Service):
                 self._stands(now, group, answer.group_kind, out)
         elif asked is None or answer.id not in asked.ids:
             out.append(Ignored("ClaimAnswer", "late reply"))
+            if answer.group_kind is not None and not self._has_part(group):
+                self._release(group, out)  # it stands for an earlier life of ours
         elif answer.code:
             self._failed(group, asked, answer, out)
         else:
@@ -293,7 +304,21 @@ class ClaimAgent(Service):
             self.made.discard(group)
             if answer.made:
                 self.made.add(group)
+            if answer.begun and answer.begun != self.recorded.get(group):
+                out.append(OrderRecorded(group, answer.begun))
+            self._is_recorded(group, answer.begun)
             self._decided(now, group, asked, answer.group_kind, out)
+            if group in self.begun and group in self.held and not answer.begun:
+                self.asked.setdefault(group, AskedClaim(self.held[group]))  # sent with AGAIN
+
+    def _has_part(self, group: Group) -> bool:
+        known = group in self.asked or group in self.held or group in self.releasing
+        return known or self._is_used(group)
+
+    def _is_recorded(self, group: Group, order: str) -> None:
+        self.recorded.pop(group, None)
+        if order:
+            self.recorded[group] = order
 
     def _failed(self, group: Group, asked: AskedClaim, answer: ClaimAnswer, out: list[Effect]) -> None:
         """The server of the scope did not decide. What we hold is asked for again."""
@@ -345,6 +370,7 @@ class ClaimAgent(Service):
         else:
             del self.held[group]
             self.made.discard(group)
+            self._is_recorded(group, "")
             self.asked.pop(group, None)  # to renew it
             self._release(group, out)
 
@@ -424,6 +450,7 @@ class ClaimAgent(Service):
             self._send_all(out)
 
     def _link_down(self, out: list[Effect]) -> None:
+        self.made.clear()  # another host may be chosen meanwhile: this is asked again when we are back
         for group, asked in list(self.asked.items()):
             if asked.waiting:
                 self._doubt(group, "went out of sight before it answered", out)

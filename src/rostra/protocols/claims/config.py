@@ -27,6 +27,10 @@ is how long that costs."""
 ASK_TIMES_MAX: Final = 4
 """How often a join's claim is sent before the join is given up. It is then released: it may have counted."""
 
+LOOK_AGAIN_S: Final = 10.0
+"""How often the holders of one claim are looked for, at most, while other hosts want it. Raising it: fewer
+messages, and names that are locked for longer by hosts that have forgotten them."""
+
 BEGUN_MAX: Final = 4_096
 """Groups with ``stable="disk"`` in one scope: their claims stand until they are deleted. Raising it: a host
 can fill more of a scope's claims for good."""

@@ -17,6 +17,9 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import Natural
 from rostra.protocols.relaxed.messages import MessageId
 
+OrderName = Annotated[str, Meta(max_length=600)]
+"""Of an order with ``stable="disk"``: no two have the same."""
+
 
 class ClaimMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     """Message numbers live in `rostra.wire.numbers`."""
@@ -55,11 +58,14 @@ class ClaimAnswer(ClaimMessage, frozen=True, tag=50):
     why: str = ""
     alone: bool = False  # no other host holds the claim
     made: bool = False  # with ``stable="disk"``: this life of the host's agent may begin the order
+    begun: OrderName = ""  # the order that is recorded as begun, if one is
 
 
 class ClaimBegun(ClaimMessage, frozen=True, tag=52):
-    """With ``stable="disk"``, after the claim of a host: the group has an order, which is on disks and must
-    not be begun twice. It is not answered, and comes again with each claim of this host."""
+    """With ``stable="disk"``, before a claim of a holder, whose answer says what is recorded: the group has
+    this order, which is on disks, and there must be no other. Sent again until one is recorded."""
+
+    order: OrderName = ""
 
 
 Message = Claim | ProvenClaim | ClaimReleased | ClaimAnswer | ClaimBegun

@@ -52,7 +52,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import NoSuchGroup, NotAllowed, NotAvailable, StoreFailed, TooLarge, Unreachable
 from rostra.groups.kinds import DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Domain, Group, depth, host_of, inside
-from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S
+from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, GONE_S, LOOK_AGAIN_S
 from rostra.protocols.claims.messages import (
     Claim,
     ClaimAnswer,
@@ -63,7 +63,7 @@ from rostra.protocols.claims.messages import (
 )
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.gate import CLOSED, LED_CLOSED, Gate
+from rostra.protocols.relaxed.gate import CLOSED, Gate
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.registry import REGISTRY, Registry
@@ -106,6 +106,7 @@ class ClaimServer(Service):
         self._lost: list[tuple[Domain, int]] = []
         """Hosts that are gone, and may hold claims of our own scope; of all lives but this one. 0: of all;
         -1: only those that end at once."""
+        self._looked_at: dict[str, Instant] = {}  # for the holders of a claim, lately
         self._lives: dict[Domain, int] = {}  # of the agents of a cluster, also of those that are gone
         self._registry = registry
         self._sequence = 0
@@ -168,7 +169,7 @@ class ClaimServer(Service):
         if isinstance(message, Claim) and (why := self._not_proven(now, message)):
             effects = _refused(message, NotAllowed.code, why)
         elif scope == self.domain:
-            effects = self._decide(message)
+            effects = [*self._decide(message), *self._look_for_holders(now, message)]
         elif (full := self._pass_by(message)) is not None:
             effects = _refused(message, TooLarge.code, full)
         else:
@@ -190,8 +191,6 @@ class ClaimServer(Service):
         is_led = kind.membership is MembershipKind.LED and kind.delivery is not DeliveryKind.ATOMIC
         if not is_led and kind.membership is not MembershipKind.AGREED:
             return f"a restricted name cannot be {kind}"
-        if is_led and self._gate.is_by_authority(group):
-            return LED_CLOSED
         if not isinstance(message, ProvenClaim) or host_of(message.endpoint) != message.claimer:
             return "the claim of a restricted name needs the proof of a member of that host"
         return self._gate.why_not(now, group, message.endpoint, message.proof)
@@ -204,8 +203,9 @@ class ClaimServer(Service):
         holds = standing is not None and host in standing.holders
         if isinstance(message, ClaimBegun):
             if standing is None or not holds or standing.group_kind.stable != "disk" or no_room:
-                return [_ignored(message, "not a holder")]  # it comes again with the next claim
-            self.table.begin(name, self.domain)
+                return [_ignored(message, "not a holder")]  # the answer to the claim that follows says so
+            if message.order:
+                self.table.begin(name, self.domain, message.order)
             return [*map(Secure, self.table.records_of(name, self.domain))]
         if isinstance(message, ClaimReleased):
             if no_room and holds:
@@ -232,10 +232,37 @@ class ClaimServer(Service):
             if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
                 return _refused(message, TooLarge.code, why)
             standing = self.table.claim(name, host, message.group_kind, message.id.incarnation)
-        rests_on = map(Secure, self.table.records_of(name, host))
+        begun = self.table.begun(name, self.domain)
+        records = {each.key: each for each in self.table.records_of(name, host)}
+        if begun:
+            records |= {each.key: each for each in self.table.records_of(name, self.domain)}
+        rests_on = map(Secure, sorted(records.values(), key=lambda each: each.version))
         alone = list(standing.holders) == [host]
         made = self.table.is_made(name, host, message.id.incarnation, self.domain)
-        return [*rests_on, _answer(message, standing.group_kind, standing.birth, alone=alone, made=made)]
+        answer = _answer(message, standing.group_kind, standing.birth, alone=alone, made=made, begun=begun)
+        return [*rests_on, answer]
+
+    def _look_for_holders(self, now: Instant, message: ClaimMessage) -> list[Effect]:
+        """Hosts in whose favour a claim stands that another host wants, or wants to begin: those that have no
+        part in the group, after a restart together with their cluster's server, release it."""
+        standing = self.table.get(message.group.name)
+        if not isinstance(message, Claim) or standing is None:
+            return []
+        name, kind = message.group.name, standing.group_kind
+        waits = kind.is_monitored or (kind.stable == "disk" and not self.table.begun(name, self.domain))
+        if kind == message.group_kind and not waits:
+            return []
+        if now < self._looked_at.get(name, -LOOK_AGAIN_S) + LOOK_AGAIN_S:
+            return []
+        self._looked_at = {each: at for each, at in self._looked_at.items() if now < at + LOOK_AGAIN_S}
+        self._looked_at[name] = now
+        found: list[Effect] = []
+        for host in sorted(standing.holders):
+            hop = None if host in (self.domain, message.claimer) else self._neighbours.next_hop(host)
+            if hop is not None and hop in self._neighbours.up:
+                asked = ClaimAnswer(self._new_id(), host, message.group, kind, standing.birth)
+                found.append(Send(hop, asked))
+        return found
 
     # Of a wider one
 
@@ -277,7 +304,13 @@ class ClaimServer(Service):
         hop = self._neighbours.next_hop(host)
         if hop is None or self._neighbours.relation(hop) is not Relation.CHILD:
             return [_ignored(message, "off the unique path")]
-        return [Send(hop, message)] if hop in self._neighbours.up else [_ignored(message, PASSED_ON)]
+        if hop in self._neighbours.up:
+            return [Send(hop, message)]
+        if not self._is_host(hop) or host in self.passed or message.group_kind is None or message.code:
+            return [_ignored(message, PASSED_ON)]
+        # It has not been here since we were started: it has so long to come.
+        self.passed[host] = {group: message.group_kind}
+        return [_ignored(message, PASSED_ON), SetTimer(("claims", GONE, host), GONE_S)]
 
     # Hosts that are gone
 
@@ -331,9 +364,11 @@ class ClaimServer(Service):
     def _released(self, host: Domain, group: Group) -> Send:
         parent = self._neighbours.parent
         assert parent is not None, "the root has no wider scope"
+        return Send(parent, ClaimReleased(self._new_id(), host, group))
+
+    def _new_id(self) -> MessageId:
         self._sequence += 1
-        id = MessageId(self.domain, self.stack[SERVER].incarnation, self._sequence)
-        return Send(parent, ClaimReleased(id, host, group))
+        return MessageId(self.domain, self.stack[SERVER].incarnation, self._sequence)
 
     def _forget_passed(self, host: Domain, group: Group) -> None:
         groups = self.passed.get(host, {})
@@ -360,8 +395,9 @@ def _answer(
     why: str = "",
     alone: bool = False,
     made: bool = False,
+    begun: str = "",
 ) -> ClaimAnswer:
-    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made)
+    return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made, begun)
 
 
 def _ignored(message: object, why: str) -> Ignored:

@@ -2,7 +2,7 @@
 
     claim/<group>          kind and birth       made by the first claim, removed with the last holder
     hold/<host>/<group>    life of the agent    that host has members, or asked to have them
-    hold/<scope>/<group>                        with ``stable="disk"``: the order is begun, and on disks
+    hold/<scope>/<group>   name of the order    with ``stable="disk"``: it is begun, and on disks
 
 With ``stable="disk"`` the order of a group is begun by one host: of those that hold the claim, the one that
 has held it for longest in one life of its agent.
@@ -23,12 +23,14 @@ from rostra.groups.kinds import GroupKind
 from rostra.names import Domain
 from rostra.names.checks import check_path, check_relayed_name
 from rostra.protocols.claims.config import BEGUN_MAX, CLAIMS_MAX, CLAIMS_OF_CHILD_MAX
+from rostra.protocols.claims.messages import OrderName
 
 CLAIM: Final = "claim/"
 HOLD: Final = "hold/"
 
 _decoder: Final = msgspec.msgpack.Decoder(GroupKind)
 _life_decoder: Final = msgspec.msgpack.Decoder(int)
+_order_decoder: Final = msgspec.msgpack.Decoder(OrderName)
 
 
 class StandingClaim(Struct, eq=False):
@@ -115,14 +117,19 @@ class ClaimTable:
             return f'{BEGUN_MAX} groups with stable="disk" have an order in this scope: delete some'
         return ""
 
-    def begin(self, name: str, scope: Domain) -> None:
-        """Its order is begun: the claim stands, whatever hosts are there."""
+    def begin(self, name: str, scope: Domain, order: str) -> None:
+        """This order is begun, if none was: the claim stands, whatever hosts are there."""
         claim = self._claims[name]
-        if scope not in claim.holders:
+        if not self.begun(name, scope):
+            self._held_by[self._child(scope)] += scope not in claim.holders
             claim.holders[scope] = 0
-            self._held_by[self._child(scope)] += 1
-            self._records.put(_hold(name, scope), msgspec.msgpack.encode(0))
+            self._records.put(_hold(name, scope), msgspec.msgpack.encode(order))
             self._seen = self._records.version
+
+    def begun(self, name: str, scope: Domain) -> str:
+        """The name of the order that is begun; empty if there is none, or it was recorded without a name."""
+        record = self._records.get(_hold(name, scope))
+        return "" if record is None else _decode_order(record.data or b"")
 
     def release(self, name: str, host: Domain, *, permanent: bool) -> list[KeyedRecord]:
         """That host has no members any more: the records that this removed."""
@@ -188,6 +195,13 @@ def _decode_life(data: bytes) -> int:
         return max(0, _life_decoder.decode(data))
     except UNDECODABLE:
         return 0
+
+
+def _decode_order(data: bytes) -> str:
+    try:
+        return _order_decoder.decode(data)
+    except UNDECODABLE:
+        return ""
 
 
 def _hold(name: str, host: Domain) -> str:

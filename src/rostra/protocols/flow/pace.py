@@ -18,6 +18,7 @@ answered again.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
+from collections.abc import Iterable
 from math import inf, sqrt
 from typing import Final
 
@@ -298,10 +299,17 @@ class Pace:
             return nak
         ranges: list[Range] = []
         stream = (group, nak.stream)
-        known = sorted({each[2] for each in (*self._pending, *self._sent_at) if each[:2] == stream})
+        known: list[int] | None = (
+            None  # if fewer than are asked for: a range may be as wide as its sender likes
+        )
+        if sum(last - first + 1 for first, last in nak.ranges) > len(self._pending) + len(self._sent_at):
+            known = sorted({each[2] for each in (*self._pending, *self._sent_at) if each[:2] == stream})
         frames = _lost_frames(nak, self._frame_bytes)
         for first, last in nak.ranges:
-            for number in known[bisect_left(known, first) : bisect_right(known, last)]:
+            numbers: Iterable[int] = range(first, last + 1)
+            if known is not None:
+                numbers = known[bisect_left(known, first) : bisect_right(known, last)]
+            for number in numbers:
                 if self._is_on_its_way(now, (*stream, number), again_s, frames.get(number)):
                     if first < number:
                         ranges.append((first, number - 1))

@@ -80,7 +80,6 @@ from rostra.protocols.led.messages import (
     AnyTreeMessage,
     Assert,
     AssertReply,
-    AttachAsked,
     CarriedLetter,
     Datagram,
     LeaderAsked,
@@ -104,7 +103,7 @@ from rostra.protocols.led.messages import (
     encode_letter,
 )
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
-from rostra.protocols.led.proven import is_refused, with_permit, with_proofs
+from rostra.protocols.led.proven import is_refused, let_through, with_permit
 from rostra.protocols.led.queries import ListQueries, ListQuery
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
@@ -132,7 +131,6 @@ from rostra.protocols.led.transient import TransientSets
 from rostra.protocols.led.wanted import WantedHosts
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
-from rostra.protocols.relaxed.gate import CLOSED
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import (
     Absolute,
@@ -631,12 +629,9 @@ class LedAgent(Service):
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
                     self.out.append(Ignored(type(message).__name__, "out of scope"))
-                elif type(message) is AttachAsked and self.directory.gate.is_closed_to(message.group, peer):
-                    self.out.append(Ignored(type(message).__name__, CLOSED))
                 elif isinstance(message, TransientMessage):
                     self.transient.received(peer, message)
-                else:
-                    proven = with_proofs(self._now, self.directory.gate, peer, message, self.out)
+                elif proven := let_through(self._now, self.directory.gate, peer, message, self.out):
                     self._tree_step(message.group, TreeReceived(peer, proven))
 
     def _needed(self) -> set[Domain]:

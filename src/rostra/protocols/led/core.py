@@ -31,6 +31,7 @@ from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Noted, SetT
 from rostra.names import Domain, Group
 from rostra.protocols.led.config import STEPS_MAX, LedConfig
 from rostra.protocols.led.messages import (
+    RESIGNED,
     AnyTreeMessage,
     Assert,
     AttachAsked,
@@ -236,7 +237,19 @@ class TreeCore:
             return
         local = tuple([each for each in record.local if each.name != name])
         self._keep(replace(record, local=local, version=self._number()))
+        if not local and "!" in self.group.name:
+            self._resign(up, out)
         self._end_if_empty(up, out)
+
+    def _resign(self, up: Container[Domain], out: list[Effect]) -> None:
+        """Of a restricted set we can lead, and attach to another agent, with the proof of a member alone: our
+        children look for another parent."""
+        record = self.record
+        assert record is not None, "nothing to resign from"
+        above = record.standing.parent if isinstance(record.standing, Child) else None
+        no = AttachNo(self.group, RESIGNED, above)
+        out += [SendTree(child.agent, no) for child in record.children if child.agent in up]
+        self._keep(replace(record, children=()))
 
     def _end_if_empty(self, up: Container[Domain], out: list[Effect]) -> None:
         record = self.record
@@ -421,6 +434,13 @@ class TreeCore:
                 number,
             ):
                 self._stand(replace(child, moving=None, root=child.parent))
+            case Child(parent=parent, moving=moving) if (parent, number) == (peer, RESIGNED):
+                if moving is not None:
+                    self._stand(moving)
+                elif redirect is not None and redirect not in (self.me.path, peer):
+                    self._attach(redirect, 1, up, out)
+                else:
+                    self._contend(None, out)
             case _:
                 out.append(Ignored("AttachNo", "late reply"))
 

@@ -8,6 +8,7 @@ An agent that took over from a lost leader keeps all askers waiting for `settle_
 attached, its list is not the set's (S-054).
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -90,6 +91,14 @@ class LedLists:
         else:
             told = self._list(group, whole=not is_known)
             out.append(PostLetter(sender, replace(told, number=asked.number)))
+
+    def let_go(self, may_know: Callable[[Group, Domain], bool]) -> None:
+        """A group is closed: agents that may not know its list do not wait for it any more. Of a group that
+        its authority closes they ask again, with a proof."""
+        for group, (waiting, room) in self._waiting.items():
+            for agent in [each for each in waiting if not may_know(group, each)]:
+                del waiting[agent]
+                room.give(parent(agent))
 
     def _has_place(self, group: Group, agent: Domain) -> bool:
         waiting, room = self._waiting.get(group, ({}, None))

@@ -50,6 +50,9 @@ from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 
 CIRCUIT_MESSAGES_MAX: Final = 4_096
 
+RESIGNED: Final = 0
+"""The number of an `AttachNo` that answers no question."""
+
 
 def check_local(name: str) -> None:
     """``web-1#7``, an endpoint without its host."""
@@ -195,6 +198,13 @@ class LeaderAsked(SetLetter, frozen=True, tag=22):
     """Who leads?"""
 
 
+class ProvenLeaderAsked(LeaderAsked, frozen=True, tag=31, kw_only=True):
+    """The same of a set that its authority closes, with the proof of an endpoint of that host."""
+
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
+
+
 class LeaderTold(SetLetter, frozen=True, tag=23):
     leader: Domain | None
 
@@ -204,6 +214,13 @@ class ListAsked(SetLetter, frozen=True, tag=24):
 
     life: Natural = 0
     version: Natural = 0
+
+
+class ProvenListAsked(ListAsked, frozen=True, tag=32, kw_only=True):
+    """The same of a set that its authority closes, with the proof of an endpoint of that host."""
+
+    endpoint: Endpoint
+    proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
 
 
 class ListTold(SetLetter, frozen=True, tag=25):
@@ -260,8 +277,10 @@ Datagram = (
     | LeaderProbe
     | LeaderProbed
     | LeaderAsked
+    | ProvenLeaderAsked
     | LeaderTold
     | ListAsked
+    | ProvenListAsked
     | ListTold
 )
 
@@ -286,7 +305,7 @@ class AttachOk(TreeMessage, frozen=True, tag=2):
 
 
 class AttachNo(TreeMessage, frozen=True, tag=3):
-    """I do not lead. Perhaps my parent does."""
+    """I do not lead. Perhaps my parent does. Without a number (`RESIGNED`): be my child no longer."""
 
     number: Natural
     redirect: Domain | None = None

@@ -278,7 +278,12 @@ class Sequences:
         here = [Endpoint(f"{agent.host}/{name}") for name in letter.to]
         there = [each for each in here if each in agent.directory.endpoints]
         known = agent.sets.get(group)
-        closed = [each for each in there if known and each in known.members and known.members[each].closed]
+        hidden = agent.directory.gate.is_by_authority(group)
+        closed = [
+            each
+            for each in there
+            if hidden or (known and each in known.members and known.members[each].closed)
+        ]
         refused: list[Endpoint] = []
         if closed and source not in (known.members if known else ()):
             key = source, letter.number, group
@@ -290,7 +295,8 @@ class Sequences:
         if told:
             message = SequenceMessage(source, group, letter.number, letter.message, letter.body)
             agent.out.append(Tell(told, message))
-        gone = [each for each in here if each not in there]
+        gone = [each for each in here if each not in there or (hidden and each in refused)]
+        refused = [] if hidden else refused  # to a stranger they are not there
         names = [tuple(map(local_name, each)) for each in (told, gone, refused)]
         agent.post(sender, SequenceTaken(group, letter.number, letter.message, *names))
 

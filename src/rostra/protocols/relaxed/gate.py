@@ -33,6 +33,7 @@ from rostra.names import Domain, Endpoint, Group, inside, parent
 from rostra.names.checks import Natural
 from rostra.names.groups import GroupText
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
+from rostra.protocols.relaxed.shown import ProofTable
 
 
 class AccessRefused(Observation, frozen=True):
@@ -49,7 +50,6 @@ DELEGATES: Final = ".-delegate/adhoc#"
 
 CLOSED: Final = "the group is closed"
 ENDED: Final = "the proof has ended"
-LED_CLOSED: Final = "a group that its authority closes cannot be led"
 
 NAMED_MAX: Final = 32
 NAMED_S: Final = 60.0
@@ -74,9 +74,9 @@ class ClosedList(Struct, frozen=True, array_like=True):
 
 class Gate:
     def __init__(self) -> None:
-        self.permits: dict[tuple[Endpoint, Group], bytes] = {}  # of this agent's endpoints: their proofs
+        self.permits = ProofTable()  # of this agent's endpoints
         self.closed: dict[Domain, ClosedList] = {}  # by scope
-        self.shown: dict[Group, dict[Endpoint, bytes]] = {}  # of endpoints below a server: their proofs
+        self.shown = ProofTable()  # of endpoints below a server
         self.host: Domain | None = None  # of an agent: the reader
         self.cluster: Domain | None = None  # of the server of one: its domain
         self._named: dict[Domain, tuple[Instant, int]] = {}  # since when, and for how many records
@@ -100,8 +100,7 @@ class Gate:
 
     def _has_shown(self, group: Group, address: str) -> bool:
         """An endpoint there has a proof, as far as we know: of our own host, or of those below us."""
-        ours = [me for me, named in self.permits if named == group]
-        return any(me == address or inside(Domain(address), me) for me in (*ours, *self.shown.get(group, ())))
+        return self.permits.is_inside(group, address) or self.shown.is_inside(group, address)
 
     def is_closed_to(self, group: Group, address: str) -> bool:
         """May this endpoint or host neither be in the group nor know of it?"""

@@ -6,11 +6,12 @@ that stand still, are cut off, and are given up. Time is part of this model.
     stop a         SIGSTOP: no message, no timer              resume a       and its alarm is first
     reset a b      a's link to b ends, and not of silence     down a b       a sees that b's end is gone
     silent a b     a gives b up: it heard nothing for longer than a lease lasts
+    join b         one more member joins below b: fewer may live without the others from then on
 
-Servers are `AgreedServer`s, whose group lets one side live at most; with two, the last has most of the
-members. The host, below the first server, keeps a `BranchLease`; other servers stand for their hosts.
-What must hold at every instant: of two processes that run and live, neither is outside of the other's later
-view.
+Servers are `AgreedServer`s, whose group lets one side live at most; with two, or when members join, the
+second has most of the members. The host, below the first server, keeps a `BranchLease`; other servers stand
+for their hosts. What must hold at every instant: of two processes that run and live, neither is outside of
+the other's later view.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,12 +82,13 @@ SILENT_S: Final = 3.0
 
 class LeaseBounds(SearchBounds, frozen=True, kw_only=True):
     """`servers` in all, two or three; seconds that pass (`ticks`); processes that are stopped (`stops`);
-    links that end although their ends were not silent (`resets`)."""
+    links that end although their ends were not silent (`resets`); members that join meanwhile (`joins`)."""
 
     servers: int = 2
     ticks: int = 4
     stops: int = 1
     resets: int = 1
+    joins: int = 0
 
 
 class LeaseServer(AgreedServer):
@@ -193,7 +195,7 @@ class LeaseModel:
         "late-alarm": "a process that stood still does not look at its lease first",
         "hasty-detector": "a neighbour is given up as silent that may live by a lease",
     }
-    _faults: ClassVar[tuple[str, ...]] = ("stops", "resets")
+    _faults: ClassVar[tuple[str, ...]] = ("stops", "resets", "joins")
 
     def __init__(self, bounds: LeaseBounds | None = None, plant: str | None = None) -> None:
         self.bounds: LeaseBounds = bounds or LeaseBounds()
@@ -201,16 +203,19 @@ class LeaseModel:
         count = self.bounds.servers
         if not 2 <= count <= 3:
             raise BadInput(f"servers is {count}", fix="2 or 3")
+        if not 0 <= self.bounds.joins <= 2:
+            raise BadInput(f"joins is {self.bounds.joins}", fix="0 to 2")
         self.servers = tuple([Domain(f"eu.{name}") for name in "abc"[:count]])
         self.names = (*self.servers, Domain("eu.a.h"))
         self.ids = tuple([ServerId(name, 1) for name in self.servers])
         self.member = MemberId(Endpoint("eu.a.h/ann#1"), (1, 1))
-        below = [name for name in self.servers[1:] for _ in range(2 if count == 2 else 1)]
+        below = self.servers[1:] if count == 3 and not self.bounds.joins else self.servers[1:2] * 2
         others = [
             MemberId(Endpoint(f"{name}.h/{who}#1"), (1, 1))
             for name, who in zip(below, ("bob", "eve"), strict=True)
         ]
-        self.members = (self.member, *others)
+        self.members = (self.member, *others)[: 3 - self.bounds.joins]
+        self._joining = (self.member, *others)[3 - self.bounds.joins :]
         kinds = {"block-late": LivesUntilItAgrees, "lend-too-much": LendsWhatItHasNot}
         self._kind: type[LeaseServer] = kinds.get(plant or "", LeaseServer)
         self._promises = BrokenPromises if plant == "break-promises" else GivenLeases
@@ -265,7 +270,7 @@ class LeaseModel:
         for place, member in enumerate(self.members):
             change = GroupChange(LEDGER, GroupVerb.JOIN, (member,), f"join {place}", kind=KIND)
             due.append((self.servers[min(place, 1)], ChangeAsked(change)))
-            _flow(cores, due)
+            _flow(cores, due, -CONFIG.doubt_after_s)
         _flow(cores, [(one, LinkDown(SET, Because(one, SET, "reset"))) for one in self.servers])
         states = [cores[name].state for name in self.servers]
         assert {state.view.servers for state in states} == {self.ids}
@@ -283,6 +288,8 @@ class LeaseModel:
             name: spent < self._limits[name] for name, spent in zip(self._faults, state.spent, strict=True)
         }
         found = [LeaseAct("tick")] if state.now < self.bounds.ticks else []
+        if may["joins"]:
+            found.append(LeaseAct("join", self._joins_at(state)))
         for node in range(count):
             process = numbers[state.nodes[node]]
             if process.stopped:
@@ -307,6 +314,10 @@ class LeaseModel:
                         found.append(LeaseAct("silent", node, peer))
         return found
 
+    def _joins_at(self, state: LeaseWorld) -> int:
+        joining = self._joining[state.spent[self._faults.index("joins")]]
+        return [joining.endpoint.startswith(f"{name}.") for name in self.servers].index(True)
+
     def apply(self, state: LeaseWorld, action: LeaseAct) -> LeaseWorld:
         return self._apply(state, action)[0]
 
@@ -329,6 +340,10 @@ class LeaseModel:
                 if self.plant == "late-alarm":
                     return state, []
                 return self._happens(state, node, TimerFired(ALARM))
+            case "join":
+                joining = self._joining[state.spent[self._faults.index("joins")]]
+                change = GroupChange(LEDGER, GroupVerb.JOIN, (joining,), f"join {joining}", kind=KIND)
+                return self._happens(self._paid(state, "joins"), node, ChangeAsked(change))
             case "deliver":
                 sender, at = node, peer
                 lane: LeaseLane = self._numbers[state.lanes[at * len(self.names) + sender]]
@@ -440,7 +455,11 @@ class LeaseModel:
                 neighbours.disconnect(peer)
             case TimerFired(timer):
                 timers.pop(timer, None)
-        if event != TimerFired(ALARM) and now >= server.stack.alarm_at and self.plant != "late-alarm":
+        if isinstance(event, ChangeAsked):
+            effects = server.step(now, TimerFired(ALARM))
+            server._propose(now, server.sets[SET], event.change, effects)
+            effects += server.step(now, TimerFired(ALARM))
+        elif event != TimerFired(ALARM) and now >= server.stack.alarm_at and self.plant != "late-alarm":
             effects = [*server.step(now, TimerFired(ALARM)), *server.step(now, event)]
         else:
             effects = server.step(now, event)
@@ -580,13 +599,13 @@ def _with_message(messages: tuple[Any, ...], message: object) -> tuple[Any, ...]
     return (*messages, message)
 
 
-def _flow(cores: Mapping[Domain, SetCore], due: list[tuple[Domain, Event]]) -> None:
+def _flow(cores: Mapping[Domain, SetCore], due: list[tuple[Domain, Event]], now: Instant = 0.0) -> None:
     """All that happens of it, without faults."""
     while due:
         name, event = due.pop(0)
         due += [
             (effect.to, Received(name, effect.message))
-            for effect in cores[name].step(0.0, event)
+            for effect in cores[name].step(now, event)
             if isinstance(effect, Send)
         ]
 
