@@ -1,10 +1,12 @@
 """`send` and `tail`: pipes that lead through a group."""
 
 import base64
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from support.cluster import Cluster
@@ -207,9 +209,16 @@ asyncio.run(main())
 """
 
 
-def listener(cluster: Cluster, group: str, membership: str, delivery: str) -> "subprocess.Popen[str]":
+@contextlib.contextmanager
+def listener(
+    cluster: Cluster, group: str, membership: str, delivery: str
+) -> Iterator["subprocess.Popen[str]"]:
     words = [sys.executable, "-c", LISTENER, cluster.socket("eu.h2"), group, membership, delivery]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # it waits for a message, which may not have come
 
 
 def test_a_group_with_a_monitor_of_its_own_is_joined_as_it_is(cluster: Cluster) -> None:
