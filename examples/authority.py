@@ -10,6 +10,7 @@ A third argument is how many seconds a proof is good; it is renewed when half of
 """
 
 import asyncio
+import contextlib
 import hmac
 import sys
 from pathlib import Path
@@ -38,4 +39,5 @@ async def main(key: Path, allowed: Path, lifetime_s: float) -> None:
 
 if __name__ == "__main__":
     key, allowed, *lifetime = sys.argv[1:]
-    asyncio.run(main(Path(key), Path(allowed), float(lifetime[0]) if lifetime else 60.0))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(Path(key), Path(allowed), float(lifetime[0]) if lifetime else 60.0))

@@ -77,11 +77,13 @@ def test_a_group_that_nobody_is_in_names_the_closest(cluster: Cluster) -> None:
     with somebody(cluster, "chess"):
         answer = cluster.run("members", "ches")
         programs = cluster.run("resolve", "ches", "-o", "json")
+        led = cluster.run("set", "ches")
     assert (answer.code, answer.out) == (1, "")
     first, second = answer.err.splitlines()[:2]
     assert first == "eu.h1 knows no group 'ches@world'"
     assert second.startswith("  closest of the ") and second.endswith("names it knows: chess@world")
     assert (programs.code, programs.json["members"]) == (1, [])
+    assert led.code == 1 and answer.err.splitlines()[:2] == led.err.splitlines()[1:3]
 
 
 def test_a_group_that_is_like_no_other_is_told_which_there_are(cluster: Cluster) -> None:

@@ -1,10 +1,12 @@
 """`send` and `tail`: pipes that lead through a group."""
 
 import base64
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from support.cluster import Cluster
@@ -195,7 +197,8 @@ import asyncio, sys, rostra
 
 async def main():
     async with rostra.connect(sys.argv[1]) as me:
-        async with me.join("own", "eu", membership="relaxed", delivery="atomic") as own:
+        group, membership, delivery = sys.argv[2:]
+        async with me.join(group, "eu", membership=membership, delivery=delivery) as own:
             print("in", flush=True)
             async for item in own:
                 if isinstance(item, rostra.Message):
@@ -206,10 +209,39 @@ asyncio.run(main())
 """
 
 
+@contextlib.contextmanager
+def listener(
+    cluster: Cluster, group: str, membership: str, delivery: str
+) -> Iterator["subprocess.Popen[str]"]:
+    words = [sys.executable, "-c", LISTENER, cluster.socket("eu.h2"), group, membership, delivery]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # it waits for a message, which may not have come
+
+
 def test_a_group_with_a_monitor_of_its_own_is_joined_as_it_is(cluster: Cluster) -> None:
-    listener = [sys.executable, "-c", LISTENER, cluster.socket("eu.h2")]
-    with subprocess.Popen(listener, stdout=subprocess.PIPE, text=True) as other:
+    with listener(cluster, "own", "relaxed", "atomic") as other:
         assert other.stdout is not None and other.stdout.readline() == "in\n"
         said = cluster.run("send", "own@eu", "hello")
         assert said.code == 0 and said.out.startswith("position "), said
+        assert other.stdout.readline() == "hello\n" and other.wait(WITHIN_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("membership", "more"),
+    [("led", []), ("led", ["--submit"]), ("led", ["--delivery", "fifo"]), ("agreed", [])],
+)
+def test_a_group_with_fifo_is_joined_with_the_membership_it_has(
+    cluster: Cluster, membership: str, more: list[str]
+) -> None:
+    group = f"{membership}{''.join(more)}"
+    with listener(cluster, group, membership, "fifo") as other:
+        assert other.stdout is not None and other.stdout.readline() == "in\n"
+        with cluster.begin("tail", f"{group}@eu", "--count", "1") as tail:
+            listening(tail)
+            said = cluster.run("send", f"{group}@eu", "hello", *more)
+            assert said.code == 0, said.err
+            assert tail.stdout is not None and tail.stdout.read() == "hello\n" and tail.wait(WITHIN_S) == 0
         assert other.stdout.readline() == "hello\n" and other.wait(WITHIN_S) == 0

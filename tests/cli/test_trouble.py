@@ -231,6 +231,19 @@ def test_a_wrong_world_file_is_found_by_validate(tmp_path: Path, text: str, said
     assert answer.err.startswith(f"error: world file {file}: ") and said in answer.err
 
 
+def test_a_key_that_cannot_be_written_is_refused_with_its_place(tmp_path: Path) -> None:
+    key, nowhere = tmp_path / "a.key", tmp_path / "nope" / "b.key"
+    made = rostra("authority", "key", "acme", "--of", "w", "--to", str(key))
+    assert made.code == 0, made.err
+    before = key.read_bytes()
+    for words in (("key", "acme", "--of", "w"), ("delegate", str(key), "hr")):
+        refused = rostra("authority", *words, "--to", str(nowhere))
+        assert refused.code == 2 and "Traceback" not in refused.err
+        assert f"cannot write key file {nowhere}: No such file or directory" in refused.err
+        assert f"make {nowhere.parent} a directory" in refused.err
+    assert key.read_bytes() == before
+
+
 def test_the_example_of_a_world_file_is_right(tmp_path: Path) -> None:
     file = tmp_path / "world.toml"
     file.write_text(rostra("config", "example").out)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.lab import Lab, until
+from support.lab import WITHIN_S, Lab, until
 
 from rostra import Me, Message
 from rostra.client import connect_admin
@@ -31,6 +31,9 @@ def serving(
         try:
             assert process.stdout is not None and process.stdout.readline() == "we decide\n"
             yield process
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                assert process.wait(WITHIN_S) == 0  # and no traceback
         finally:
             process.kill()
             process.wait()

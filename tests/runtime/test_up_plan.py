@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rostra.cli.up import _plan as small_world_plan
 from rostra.config import parse_world
 from rostra.errors import BadInput
 from rostra.names import Domain
@@ -78,6 +79,27 @@ def test_a_process_is_told_where_its_cables_are_and_nothing_that_leads_around_th
     servers = dict.fromkeys(plan.servers, NOWHERE) | {Domain("eu"): at}
     read = parse_world(world_file(plan, servers))
     assert (read.name, read.profile, read.servers) == (plan.name, "lan", servers)
+
+
+def test_a_world_from_a_file_has_its_authorities_and_settings_and_says_what_it_leaves_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the key of an authority, a restricted join gets no answer."""
+    said = (
+        '[world]\nname = "acme"\n[servers]\neu = "10.0.0.1:7700"\n'
+        '"eu.fr" = ["10.0.1.1:1", "10.0.1.2:1", "10.0.1.3:1"]\n'
+        f'[authorities]\nacme = "ed25519:{"9f" * 32}"\n[detect]\ndown_after_s = 2.5\n'
+        "[led]\nlease_s = 21.0\n[scopes]\nforeign = true\n"
+        '[sets]\neu = { repeaters = { eu = "10.0.0.1:7471" } }\n'
+    )
+    path = tmp_path / "acme.toml"
+    path.write_text(said)
+    plan = small_world_plan(None, path, 1)
+    read, file = parse_world(world_file(plan, dict.fromkeys(plan.servers, NOWHERE))), parse_world(said)
+    assert read.access == file.access and read.access.authorities
+    assert (read.detect, read.led, read.scopes) == (file.detect, file.led, file.scopes)
+    assert read.led and read.scopes and not read.sets
+    assert "takes nothing from [sets], the replicas under [servers] of" in capsys.readouterr().err
 
 
 def test_people_of_one_host_have_names_of_their_own_in_any_world() -> None:

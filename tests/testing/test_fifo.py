@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import rostra
-from rostra.errors import NotAllowed
+from rostra.errors import NotAllowed, Refused
 from rostra.names import host_of
 from rostra.sim import WAN
 from rostra.testing import World
@@ -114,3 +114,31 @@ def test_the_same_seed_is_the_same_conversation() -> None:
         return world.trace
 
     assert trace(1) == trace(1)
+
+
+def test_a_member_that_a_stronger_kind_put_out_is_told_what_the_group_is_now() -> None:
+    """To join it again as before would be refused."""
+    world = World({"eu.paris": 2}, seed=5)
+
+    async def weak() -> rostra.RostraError | None:
+        async with rostra.connect() as me:
+            try:
+                async with me.join("chat", "eu", delivery="fifo") as chat:
+                    async for _ in chat:
+                        pass
+            except rostra.RostraError as error:
+                return error
+        return None
+
+    async def strong() -> None:
+        async with rostra.connect() as me, me.join("chat", "eu", membership="led", delivery="fifo"):
+            await asyncio.sleep(30)
+
+    task = world.start(H1, weak())
+    world.run(for_s=5)
+    world.start(H2, strong())
+    world.run(for_s=20)
+    error = task.result()
+    world.close()
+    assert isinstance(error, Refused) and "chat@eu is led, fifo" in error.what
+    assert error.fix == "join it so, or choose another name"

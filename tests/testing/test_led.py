@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import rostra
-from rostra.errors import NotAllowed
+from rostra.errors import AlreadyMember, NotAllowed
 from rostra.names import host_of
 from rostra.testing import World
 
@@ -138,3 +138,21 @@ def test_a_member_that_is_not_online_is_told_nothing_and_may_ask(world: World) -
     members = started(world, online=False)
     assert all(member.chess is not None and not member.chess.is_online for member in members)
     assert resolved(world, "eu.paris.h2") == list(HOSTS)
+
+
+def test_an_endpoint_is_a_member_once_and_a_second_join_costs_the_first_nothing(world: World) -> None:
+    async def twice() -> list[int]:
+        async with rostra.connect() as me, me.join("chess", "eu", membership="led") as chess:
+            with pytest.raises(AlreadyMember):
+                await me.join("chess", "eu", membership="led")
+            await asyncio.sleep(5)
+            before = len(chess.members)
+            await asyncio.sleep(10)
+            return [before, len(chess.members)]
+
+    task = world.start("eu.rome.h1", twice())
+    world.run(for_s=12)
+    member = Member()
+    world.start("eu.paris.h1", member.run())
+    world.run(for_s=20)
+    assert task.result() == [1, 2]

@@ -214,9 +214,14 @@ async def nobody_there(admin: Admin, address: str | None, group: Group) -> str:
         sight = await look(admin, address)
     except NotAllowed:  # it shows its groups only to those who show a token
         return f"nobody is in {group}"
+    return unknown_group(sight, group) or f"nobody is in {group}"
+
+
+def unknown_group(sight: Sight, group: Group) -> str:
+    """The remark for a group that no node in sight knows; none if one does."""
     known = sorted(known_groups(sight))
     if group in known:
-        return f"nobody is in {group}"
+        return ""
     lines = [f"{sight.start} knows no group {str(group)!r}"]
     if meant := closest_groups(known, group, cutoff=0.6):
         lines.append(f"  closest of the {len(known)} names it knows: {', '.join(meant)}")

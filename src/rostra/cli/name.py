@@ -115,7 +115,7 @@ def close(
     Examples:
 
         rostra name close vault@eu eu.paris eu.lyon.h3 --agent eu-server:7700
-        rostra name close acme!vault@eu --agent eu-server:7700
+        rostra name close 'acme!vault@eu' --agent eu-server:7700
     """
     key = group_of(group, scope)
     those = ", ".join(allowed or ["those whom its authority lets in"])

@@ -1,4 +1,4 @@
-"""`rostra send` and `rostra tail` in groups with ``delivery="atomic"``: receipts, positions and views."""
+"""`rostra send` and `rostra tail`: what the group is; receipts, positions and views of an atomic one."""
 
 import asyncio
 import base64
@@ -15,15 +15,32 @@ from rostra.cli.changes import document as change_document
 from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.following import until_told
 from rostra.cli.output import OutputFormat, say, show_json, text_of
-from rostra.client import Blocked, CallAsked, Me, Message, Messages, Ordered, Receipt, View
+from rostra.client import (
+    AgreedConversation,
+    Blocked,
+    CallAsked,
+    Conversation,
+    Me,
+    Message,
+    Messages,
+    Ordered,
+    Receipt,
+    View,
+)
+from rostra.client.choices import WeakMembership
+from rostra.client.conversation import RoleName
+from rostra.client.group import Entering
 from rostra.client.ordered import StableName
 from rostra.errors import InDoubt, RostraError
 from rostra.groups.attributes import Slow
-from rostra.groups.kinds import GroupKind, MembershipKind
+from rostra.groups.kinds import FIFO, LED_FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Endpoint, Group
 from rostra.protocols.atomic.config import ordered_kind
 
 BATCH: Final = 1000
+
+AGREED_ATOMIC: Final = ordered_kind(MembershipKind.AGREED)
+AGREED_FIFO: Final = GroupKind(MembershipKind.AGREED, DeliveryKind.FIFO)
 
 LOOK_WITHIN_S: Final = 2.0
 """How long servers may take to say what a group is."""
@@ -48,29 +65,47 @@ Delivery = Annotated[
 
 
 class GroupPlan(NamedTuple):
-    is_atomic: bool
     create: bool  # it does not exist, as far as the servers say
-    kind: GroupKind = ordered_kind(MembershipKind.AGREED)
+    kind: GroupKind
+
+    @property
+    def is_atomic(self) -> bool:
+        return self.kind.is_ordered
 
 
 async def plan_for(me: Me, group: Group, chosen: DeliveryChoice | None) -> GroupPlan:
-    """What the group is, if servers agree on its views, or its own monitor does; else what was chosen."""
+    """What the group is, if servers agree on its views, or its members say so; else what was chosen."""
     try:
         info = await me.groups.look(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
     except RostraError:  # there is none, or no server says so: joining it says what is wrong
-        kind = None if chosen is DeliveryChoice.FIFO else await _monitored(me, group)
-        if kind is not None:
-            return GroupPlan(True, False, kind)
-        return GroupPlan(chosen is DeliveryChoice.ATOMIC, create=True)
-    return GroupPlan(info.delivery == "atomic" and chosen is not DeliveryChoice.FIFO, create=False)
+        kind = await _listed(me, group)
+        if kind is not None and (chosen is not DeliveryChoice.FIFO or kind.is_spoken_in):
+            return GroupPlan(False, kind)
+        return GroupPlan(True, AGREED_ATOMIC if chosen is DeliveryChoice.ATOMIC else FIFO)
+    is_atomic = info.delivery == "atomic" and chosen is not DeliveryChoice.FIFO
+    return GroupPlan(False, AGREED_ATOMIC if is_atomic else AGREED_FIFO)
 
 
-async def _monitored(me: Me, group: Group) -> GroupKind | None:
-    """The kind of a group with a monitor of its own, which its members have in their list."""
+async def _listed(me: Me, group: Group) -> GroupKind | None:
+    """The kind of a group with a leader or a monitor of its own, which its members have in their list."""
     with contextlib.suppress(RostraError):
         listed = await me.resolve(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
-        return next((each.kind for each in listed.members if each.kind and each.kind.is_monitored), None)
+        kinds = [each.kind for each in listed.members if each.kind is not None]
+        return next((kind for kind in kinds if kind.is_monitored or kind == LED_FIFO), None)
     return None
+
+
+def spoken(
+    me: Me, group: Group, plan: GroupPlan, role: RoleName, slow: Slow = Slow.THROTTLE
+) -> Entering[Conversation] | Entering[AgreedConversation]:
+    """Enter a group with ``delivery="fifo"``, with the membership that it has."""
+    name, scope = group.name, group.scope
+    if plan.kind.membership is MembershipKind.AGREED:
+        return me.join(
+            name, scope, membership="agreed", delivery="fifo", role=role, slow=slow.value, create=plan.create
+        )
+    membership: WeakMembership = "led" if plan.kind.membership is MembershipKind.LED else "relaxed"
+    return me.join(name, scope, membership=membership, delivery="fifo", role=role, slow=slow.value)
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,7 @@
 """`rostra send`: sends messages to a group from a terminal or a script."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -13,11 +14,11 @@ from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import until_told
 from rostra.cli.house import HouseCommand
-from rostra.cli.ordered import Delivery, DeliveryChoice, joined, plan_for, send_ordered
+from rostra.cli.ordered import Delivery, DeliveryChoice, GroupPlan, joined, plan_for, send_ordered, spoken
 from rostra.cli.output import Format, OutputFormat
-from rostra.client import Conversation, Me
+from rostra.client import AgreedConversation, Conversation, Me
 from rostra.client.conversation import RoleName
-from rostra.errors import BadInput
+from rostra.errors import BadInput, Unreachable
 from rostra.names import Group
 
 READ_BYTES: Final = 1 << 16
@@ -102,7 +103,7 @@ async def _send(
     async with endpoint(agent, name) as me:
         plan = await plan_for(me, group, delivery)
         if not plan.is_atomic:
-            return await _send_fifo(me, group, message, wait, role)
+            return await _send_fifo(me, group, plan, message, wait, role)
         if role == "submit":
             raise BadInput(
                 f'--submit to {group}, which has delivery="atomic"',
@@ -113,9 +114,11 @@ async def _send(
             return await send_ordered(ordered, wait, batches, output)
 
 
-async def _send_fifo(me: Me, group: Group, message: str | None, wait: int, role: RoleName) -> int:
+async def _send_fifo(
+    me: Me, group: Group, plan: GroupPlan, message: str | None, wait: int, role: RoleName
+) -> int:
     sent, was_alone = 0, True
-    async with me.join(group.name, group.scope, delivery="fifo", role=role) as conversation:
+    async with spoken(me, group, plan, role) as conversation:
         async with until_told():
             await conversation.ready()
             await _until_there(conversation, wait)
@@ -123,12 +126,10 @@ async def _send_fifo(me: Me, group: Group, message: str | None, wait: int, role:
                 was_alone = was_alone and len(conversation.members) < 2
                 sent += len(lines)
                 await conversation.send_many(lines)
-        members = (
-            (await me.resolve(group.name, group.scope)).members if role == "submit" else conversation.members
-        )
+        there = await _still_there(me, group) if role == "submit" else len(conversation.members)
         if not sent:
             remark("nothing was sent: no line came on stdin")
-        elif len(members) < 2:  # the speaker is one of them: we, or our cluster's
+        elif there is not None and there < 2:  # the speaker is one of them: we, or our cluster's
             remark(_unheard(group, role, was_alone))
     if conversation.unconfirmed:
         remark(
@@ -137,6 +138,14 @@ async def _send_fifo(me: Me, group: Group, message: str | None, wait: int, role:
         )
         return EXIT_FAILED
     return EXIT_OK
+
+
+async def _still_there(me: Me, group: Group) -> int | None:
+    """How many there are; none if it is not known, as when the leader of a led group goes meanwhile. What was
+    sent is confirmed all the same."""
+    with contextlib.suppress(Unreachable):
+        return len((await me.resolve(group.name, group.scope)).members)
+    return None
 
 
 def _unheard(group: Group, role: RoleName, was_alone: bool) -> str:
@@ -148,7 +157,7 @@ def _unheard(group: Group, role: RoleName, was_alone: bool) -> str:
     return f"all others have left {group}: nobody has heard what was sent after that"
 
 
-async def _until_there(conversation: Conversation, count: int) -> None:
+async def _until_there(conversation: Conversation | AgreedConversation, count: int) -> None:
     if len(conversation.members) <= count and count:
         remark(f"waiting for {count} others in {conversation.group}")
         async for _ in conversation:

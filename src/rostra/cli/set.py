@@ -15,6 +15,7 @@ from rostra.cli.asking import (
     in_time,
     kind_in_sight,
     of_another_kind,
+    unknown_group,
 )
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
@@ -65,6 +66,8 @@ async def _set(key: Group, agent: str | None, output: OutputFormat) -> int:
         remark(sight.describe())
     else:
         show_json(found, output)
+    if not found["agents"] and (unknown := unknown_group(sight, key)):
+        remark(unknown)
     return EXIT_OK if found["leaders"] else EXIT_FAILED
 
 

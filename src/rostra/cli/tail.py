@@ -16,7 +16,16 @@ from rostra.cli.changes import document as change_document
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.following import told_states, until_told
 from rostra.cli.house import HouseCommand
-from rostra.cli.ordered import Delivery, DeliveryChoice, joined, message_document, plan_for, tail_ordered
+from rostra.cli.ordered import (
+    Delivery,
+    DeliveryChoice,
+    GroupPlan,
+    joined,
+    message_document,
+    plan_for,
+    spoken,
+    tail_ordered,
+)
 from rostra.cli.output import Format, OutputFormat, say, show_json
 from rostra.client import Blocked, Gap, GroupItem, Me, Message, Messages, Moved
 from rostra.groups.attributes import Slow
@@ -93,7 +102,7 @@ async def _tail(
     ):
         plan = await plan_for(me, group, delivery)
         if not plan.is_atomic:
-            await _tail_fifo(me, group, count, slow, output)
+            await _tail_fifo(me, group, plan, count, slow, output)
             return EXIT_OK
         async with joined(me, group, plan, slow) as ordered:
             with _until_nobody_reads():
@@ -101,10 +110,10 @@ async def _tail(
     return EXIT_OK
 
 
-async def _tail_fifo(me: Me, group: Group, count: int | None, slow: Slow, output: OutputFormat) -> None:
-    async with me.join(
-        group.name, group.scope, delivery="fifo", role="receive", slow=slow.value
-    ) as conversation:
+async def _tail_fifo(
+    me: Me, group: Group, plan: GroupPlan, count: int | None, slow: Slow, output: OutputFormat
+) -> None:
+    async with spoken(me, group, plan, "receive", slow) as conversation:
         await conversation.ready()
         remark(f"{me.endpoint} listens in {group}")
         left = count

@@ -12,12 +12,12 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rostra.cli.common import Journal, RecordInputs, command, how_to_call
+from rostra.cli.common import Journal, RecordInputs, command, how_to_call, remark
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Plain, say
-from rostra.config import load_world
+from rostra.config import read_world
 from rostra.errors import BadInput
-from rostra.up.plan import SHAPE, WorldPlan, of_file, of_shape
+from rostra.up.plan import KEPT_TABLES, SHAPE, WorldPlan, of_file, of_shape
 
 if TYPE_CHECKING:
     from rostra.up.run import Up
@@ -89,7 +89,13 @@ def _plan(shape: str | None, world: Path | None, hosts: int) -> WorldPlan:
         return of_shape(shape or SHAPE)
     if shape is not None:
         raise BadInput("--shape and --world both say which world to run", fix="leave one of them out")
-    return of_file(load_world(world), hosts)
+    file = read_world(world)
+    unused = [f"[{table}]" for table in file.tables if table not in ("world", "servers", *KEPT_TABLES)]
+    if file.world.replicas:
+        unused.append("the replicas under [servers]")
+    if unused:
+        remark(f"this world is on one machine, and takes nothing from {', '.join(unused)} of {world}")
+    return of_file(file.world, hosts)
 
 
 class QuietScreen:

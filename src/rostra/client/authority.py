@@ -116,15 +116,21 @@ def read_key(path: Path) -> KeyFile:
 def write_key(path: Path, key: KeyFile, *, is_new: bool = False) -> None:
     """For its owner alone, whole or not at all."""
     text = msgspec.json.format(msgspec.json.encode(key), indent=1).decode()
-    if is_new and path.exists():
-        raise BadInput(f"{path} is there already", fix="choose another file: a key that is lost is lost")
     beside = path.with_name(f"{path.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{text}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        if is_new and path.exists():
+            raise BadInput(f"{path} is there already", fix="choose another file: a key that is lost is lost")
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"{text}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise BadInput(
+            f"cannot write key file {path}: {error.strerror}",
+            fix=f"make {path.parent} a directory that you may write to, or choose another place",
+        ) from None
 
 
 def clock_ms() -> int:

@@ -370,10 +370,9 @@ class Conversation(OneReader):
                 self.unconfirmed = unconfirmed + unsent
                 if not self.parted().done():
                     self.parted().set_result(item)
-            case told.Excluded(reason):
-                self.end(
-                    Refused(f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again")
-                )
+            case told.Excluded(reason, fix):
+                what = f"{self.group} went on without {self.me.endpoint}: {reason}"
+                self.end(Refused(what, fix=fix or "join it again"))
             case told.Left() if self._is_no_news(item):
                 pass
             case told.ChangesTogether(items):

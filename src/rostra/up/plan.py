@@ -6,7 +6,7 @@ the file's arrangement: domains with one address share a process there, and do s
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ PROCESSES_MAX: Final = 250
 
 SHAPE: Final = "2x2x2"
 WORLD_NAME: Final = "small-world"
+KEPT_TABLES: Final = ("detect", "authorities", "led", "scopes")
 
 
 class WorldPlan(Struct, frozen=True):
@@ -37,7 +38,7 @@ class WorldPlan(Struct, frozen=True):
     profile: str
     processes: tuple[tuple[Domain, ...], ...]  # domain servers, then one agent each
     hosts: tuple[Domain, ...]
-    detect: dict[str, float] = {}  # what differs from the profile
+    settings: dict[str, dict[str, Any]] = {}  # tables of the file that are not about places
 
     def __post_init__(self) -> None:
         if len(self.processes) > PROCESSES_MAX:
@@ -117,14 +118,16 @@ def of_shape(text: str) -> WorldPlan:
 
 
 def of_file(world: WorldConfig, hosts_per_cluster: int) -> WorldPlan:
-    """The world that a file describes, on this machine: same domains, same processes, same patience. The file
-    does not say which hosts there are, so every cluster gets some."""
+    """The world that a file describes, on this machine: same domains, same processes, same patience, same
+    authorities. The file does not say which hosts there are, so every cluster gets some."""
     at: dict[TcpAddress, list[Domain]] = {}
     for server, address in world.servers.items():
         at.setdefault(address, []).append(server)
     processes = [tuple(sorted(servers)) for servers in at.values()]
     plan = _plan(world.name, world.profile, processes, world.clusters, hosts_per_cluster)
-    return replace(plan, detect=world.detect)
+    authorities = {name: f"ed25519:{key.hex()}" for name, key in world.access.authorities}
+    tables = (world.detect, authorities, world.led, world.scopes)
+    return replace(plan, settings=dict(zip(KEPT_TABLES, tables, strict=True)))
 
 
 def _plan(

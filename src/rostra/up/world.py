@@ -481,10 +481,13 @@ def world_file(
         "",
         "[data]",
         *(f"{_quoted(cluster)} = {_quoted(str(address))}" for cluster, address in (data or {}).items()),
-        "",
-        "[detect]",
-        *(f"{name} = {value}" for name, value in plan.detect.items()),
     ]
+    for table, said in plan.settings.items():
+        lines += [
+            "",
+            f"[{table}]",
+            *(f"{_quoted(name)} = {json.dumps(value)}" for name, value in said.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -469,7 +469,7 @@ class HostCore(Service):
                     if self.gated.find(group, endpoint) is not None:
                         pass  # the service of its group has seen it, and takes it out
                     elif isinstance(member, MemberCore):
-                        self.perform(now, member, member.ordered(now, Expel(refusal.what)), out)
+                        self.perform(now, member, member.ordered(now, Expel(refusal.what, refusal.fix)), out)
                     else:
                         out.append(Tell((endpoint,), notice))
             case ns.Only() | ns.Without():

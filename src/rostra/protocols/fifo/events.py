@@ -318,6 +318,7 @@ class Excluded(Item, frozen=True, tag=9):
     """We were expelled from the group."""
 
     reason: str
+    fix: str = ""  # what to do instead of joining it again
 
 
 class Parted(Item, frozen=True, tag=10):

@@ -211,9 +211,9 @@ class MemberCore:
                     self.sending.open()
             case Resend():
                 self.sending.resend()
-            case Expel(reason):
+            case Expel(reason, fix):
                 if not self.mute:
-                    self.voice.tell(Excluded(reason))
+                    self.voice.tell(Excluded(reason, fix))
                 self.voice.ignore("Member", "excluded")
                 self._leave(at_once=True)
 

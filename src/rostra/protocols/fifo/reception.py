@@ -117,6 +117,7 @@ class Expel(Struct, frozen=True):
     """Order to a member: it is expelled."""
 
     reason: str
+    fix: str = ""
 
 
 Order = OpenMember | Resend | Expel

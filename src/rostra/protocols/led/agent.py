@@ -44,7 +44,7 @@ from rostra.core.effects import (
     TimerKey,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import REFUSALS, BadInput, Refused, TooLarge
+from rostra.errors import REFUSALS, AlreadyMember, BadInput, Refused, TooLarge
 from rostra.groups.attributes import DoubtAttributes
 from rostra.groups.kinds import LED, DeliveryKind
 from rostra.groups.members import Members
@@ -308,6 +308,8 @@ class LedAgent(Service):
         if len(join.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(join.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         known = self.sets.get(group)
+        if known is not None and has_stay(known, me) and token >= 0:  # below: its proof is renewed
+            raise AlreadyMember(f"{me} is in {group} already, or joins it", fix="leave first")
         if known is None and len(self.sets) >= NAMES_OF_AGENT_MAX:
             raise TooLarge(f"{self.host} is in {len(self.sets)} led groups", fix="leave some")
         if known is not None and len(known.members) >= MEMBERS_OF_AGENT_MAX:
