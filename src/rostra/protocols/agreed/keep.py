@@ -39,7 +39,7 @@ from rostra.protocols.agreed.changes import (
     SetView,
 )
 from rostra.protocols.agreed.groups import AgreedGroup, CarriedGroups, GroupTable
-from rostra.protocols.agreed.state import Coordinating, Electing, Idle, Lane, Locked, Phase, SetState
+from rostra.protocols.agreed.state import ChangeLane, Coordinating, Electing, Idle, Locked, Phase, SetState
 
 SETS: Final = "set/"
 GROUPS: Final = "views/"
@@ -125,8 +125,8 @@ class KeptSet(Struct, frozen=True, array_like=True):
             lanes=tuple([(each.group, self._lane(each)) for each in self.lanes]),
         )
 
-    def _lane(self, kept: KeptLane) -> Lane:
-        return Lane(kept.base, kept.slot, kept.last, self._phase(kept.lock), kept.withdrawn)
+    def _lane(self, kept: KeptLane) -> ChangeLane:
+        return ChangeLane(kept.base, kept.slot, kept.last, self._phase(kept.lock), kept.withdrawn)
 
     def _phase(self, lock: tuple[Proposal, Round] | None) -> Phase:
         """As far as the others know. Acknowledgements and statuses are asked for again."""

@@ -17,7 +17,7 @@ the same in every lane before it.** Suppose s has p in a lane, and t has not. t 
 had isolated it; so t acknowledged p, and was released by an election, since p was not withdrawn. s took no
 part in that, or t would know of p; so t isolated s when it followed the winner (`Initiate.cut`).
 
-No two wait for each other for ever: who coordinates in a lane and is told of a change of the whole set
+No two wait for each other for ever: who coordinates in a lane and gets a change of the whole set
 withdraws its round, and asks again later. A change of the whole set ends all lanes: the next one of each
 group follows it. Slots of the whole set are `ERA` apart, so that one of a lane is never above a later one of
 the set.
@@ -62,11 +62,11 @@ from rostra.protocols.agreed.messages import (
     Yield,
 )
 from rostra.protocols.agreed.state import (
+    ChangeLane,
     Coordinating,
     Electing,
     Holding,
     Idle,
-    Lane,
     Locked,
     Offering,
     QueuedChange,
@@ -127,7 +127,7 @@ class Lanes(SetContext):
         lane = lanes.pop(group, None)
         if lane is None:
             whole = lanes[None]
-            lane = Lane(whole.base, whole.slot, whole.last)
+            lane = ChangeLane(whole.base, whole.slot, whole.last)
         order = sorted(lanes.items(), key=lambda each: (each[0] is not None, each[0] or ()))
         self.state = replace(
             state,
@@ -311,6 +311,6 @@ class Lanes(SetContext):
                 return SetTimer(timer, config.offer_s)
 
 
-def _is_fresh(lane: Lane, whole: Lane) -> bool:
+def _is_fresh(lane: ChangeLane, whole: ChangeLane) -> bool:
     """As if it had never been."""
-    return lane == Lane(whole.base, whole.slot, whole.last)
+    return lane == ChangeLane(whole.base, whole.slot, whole.last)

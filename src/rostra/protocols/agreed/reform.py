@@ -216,7 +216,7 @@ class Reforming(Lanes):
         return True
 
     def _stands(self, who: ServerId, part: SetPart | None) -> bool:
-        """Is that our part as it is now, or a server of it behind, that is told more?"""
+        """Is that our part as it is now, or a server of it that is behind, to which we send more?"""
         state = self.state
         is_behind = part is not None and part.base != state.base
         return part == state.part or (who in state.view.servers and is_behind)

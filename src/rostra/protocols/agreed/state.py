@@ -159,7 +159,7 @@ class QueuedChange(Struct, frozen=True):
         return QueuedChange(self.change, self.deferrals + is_next)
 
 
-class Lane(Struct, frozen=True):
+class ChangeLane(Struct, frozen=True):
     """What changes of one group, or of the whole set, follow, and the one that is in progress."""
 
     base: Pid
@@ -205,16 +205,16 @@ class SetState(Struct, frozen=True):
     at: Group | None = (
         None  # within a step: the lane that `slot`, `base`, `last`, `phase`, `withdrawn` are of
     )
-    lanes: tuple[tuple[Group | None, Lane], ...] = ()  # all others that are not as the whole set's
+    lanes: tuple[tuple[Group | None, ChangeLane], ...] = ()  # all others that are not as the whole set's
     passed: int = 0  # by others' changes of the whole set, since one of our own was committed
 
     @property
-    def lane(self) -> Lane:
+    def lane(self) -> ChangeLane:
         """The one that we are at."""
-        return Lane(self.base, self.slot, self.last, self.phase, self.withdrawn)
+        return ChangeLane(self.base, self.slot, self.last, self.phase, self.withdrawn)
 
     @property
-    def whole(self) -> Lane:
+    def whole(self) -> ChangeLane:
         """The lane of the set as a whole."""
         return self.lane if self.at is None else dict(self.lanes)[None]
 
