@@ -172,6 +172,7 @@ class Node:
         self.trail.saw(now, self.path, NodeBegan(), ())
         self._tick_due = now + self._config.tick_s
         outputs: list[Output] = [SetTimer(TICK, self._config.tick_s)]
+        self._perform(self.stack.begin(now), outputs)
         for peer in self._known:
             if peer not in self.links and self._adopt(now, peer, outputs) is None:
                 outputs.append(Ignored("known", why="not a neighbour"))

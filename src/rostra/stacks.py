@@ -197,7 +197,7 @@ def make_replica(house: ReplicaHost, plan: NodePlan, voter: VoterPlan, registry:
 
     def server_node(stack: Stack, term: int, known: tuple[Domain, ...]) -> Node:
         if (casting := stack.find(CASTING_SERVER)) is not None:
-            casting.begin(term)
+            casting.begin_term(term)
         return make_node(replace(plan, incarnation=term), stack, known, is_replica=True)
 
     return Replica(house, plan.path, node, server, server_node, voter.known)

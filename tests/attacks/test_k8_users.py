@@ -14,7 +14,7 @@ from rostra.protocols.agreed.call_agent import CallAgent
 from rostra.protocols.agreed.calls import GroupCall, LookAt
 from rostra.protocols.claims import agent as claim_agent
 from rostra.protocols.claims.messages import Claim
-from rostra.protocols.led import lists, queries, resolving, sequences, transient, wanted
+from rostra.protocols.led import lists, queries, sequences, transient, wanted
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.lists import LedLists
@@ -29,9 +29,10 @@ from rostra.protocols.led.requests import (
 )
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.led.transient import OwnedSet
+from rostra.protocols.relaxed.events import SignpostsFound
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.registry import Registry
-from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Open, Resolve, Resolved
+from rostra.protocols.relaxed.requests import Absolute, Denied, Done, Open, Resolve
 from rostra.protocols.scopes import foreign
 from rostra.protocols.scopes.config import ScopesConfig
 from rostra.protocols.scopes.foreign import ForeignAgent
@@ -148,30 +149,12 @@ def test_so_does_a_user_that_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def is_answered(me: Endpoint) -> bool:
         """At once, when the directory has told who stands there for the group."""
-        host.asks(me, Resolve(CHESS.name, CHESS.scope))
-        return any(isinstance(each, Answer) for each in host.led.hear(0.0, [Answer(host.tokens, found)]))
+        host.tokens += 1
+        signposts = SignpostsFound(me, host.tokens, CHESS.name, found)
+        return any(isinstance(each, Answer) for each in host.led.hear(0.0, [signposts]))
 
     m1, m2, bob = host.endpoint("m1", MALLORY), host.endpoint("m2", MALLORY), host.endpoint("bob", BOB)
     assert [is_answered(each) for each in (m1, m2, m1, bob)] == [False, False, True, False]
-    assert not host.led.resolving.asked
-
-
-def test_a_user_with_many_questions_makes_the_agent_forget_none_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A question that was forgotten is answered with the signposts of a led group, and not with its list."""
-    monkeypatch.setattr(resolving, "QUERIES_MAX", 4)
-    host = Host()
-    mallory, bob = host.endpoint("m1", MALLORY), host.endpoint("bob", BOB)
-    host.asks(bob, Resolve(CHESS.name, None))
-    token = host.tokens
-    for _ in range(5):
-        host.asks(mallory, Resolve(CHESS.name, None))
-    assert len(host.led.resolving.asked) <= 4
-    found = Resolved(((EU, (Member(EVE, (1, 1), kind=LED),)),))
-    assert not any(isinstance(each, Answer) for each in host.led.hear(0.0, [Answer(token, found)]))
-    host.led.hear(0.0, [Answer(each, Done()) for each in list(host.led.resolving.asked)])
-    assert not host.led.resolving.asked and not host.led.resolving._room.held
 
 
 # Hosts of one cluster

@@ -1,5 +1,7 @@
 """A stack: who is given which event, who hears which effect, and in which order."""
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -30,7 +32,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Close, Open
-from rostra.stacks import FifoPlan, NodePlan, make_stack
+from rostra.stacks import SERVICES, FifoPlan, NodePlan, make_stack
 
 ANN, EU, GUEST = Endpoint("eu.h1/ann#1"), Domain("eu"), Domain("eu.-guest")
 
@@ -226,3 +228,36 @@ def test_effects_are_shown_to_services_that_declare_their_kind_whoever_made_them
     assert Stack(Answered(), Base()).step(0.0, GONE) == [base]
     assert Stack(Answered(), Turning(), Base()).step(0.0, GONE) == [base, Answer(1, None), Answer(1, None)]
     assert Stack(Turning(), Answered(), Base()).step(0.0, GONE) == [base, Answer(1, None)]
+
+
+class Engaged(Upper):
+    """Hears only while it keeps something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[str, int] = {}
+        self.engaged = (self.kept,)
+
+
+def test_a_service_that_keeps_nothing_is_passed_over() -> None:
+    upper = Engaged()
+    stack = Stack(upper, Base())
+    link = LinkUp(EU, 1)
+
+    assert stack.step(0.0, link) == [Noted("base", "LinkUp")]
+    upper.kept["one"] = 1
+    assert stack.step(0.0, link) == [Noted("upper host after base", "LinkUp")]
+    upper.kept.clear()
+    assert stack.step(0.0, link) == [Noted("base", "LinkUp")]
+
+
+ENGAGED = [each for each in SERVICES if "self.engaged" in inspect.getsource(each)]
+
+
+@pytest.mark.parametrize("service", ENGAGED, ids=lambda each: each.__name__)
+def test_tables_that_say_whether_a_service_hears_are_never_replaced(service: type[Service]) -> None:
+    """The stack looks at the very tables that were there when it was made."""
+    source = inspect.getsource(service)
+    (named,) = re.findall(r"self\.engaged = \((.*)\)", source)
+    for table in re.findall(r"self\.(\w+)", named):
+        assert len(re.findall(rf"self\.{table}(?:: .*)? = ", source)) == 1

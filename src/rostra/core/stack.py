@@ -16,7 +16,8 @@ own type. An event that no service takes goes to the last one, which returns `Ig
 
 **Effects** of a service are shown to the services before it in the list that declare one of their types, the
 nearest first, before they leave the stack. Each consumes what is for it and passes on the rest. So a delegate
-learns of a membership change before all others of its LAN (N7).
+learns of a membership change before all others of its LAN (N7). A service that keeps nothing (`engaged`) is
+passed over: a host pays only for the kinds of groups that its programs use.
 
 **Calls** happen within the step: a service calls one after it by name, with an event, and gets its effects.
 A service may also act as a neighbour of another one (`guest`). Messages from outside in the name of such a
@@ -28,7 +29,7 @@ to; the node passes them directly to it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Sized
 from math import inf
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -50,8 +51,8 @@ from rostra.names import Domain
 S = TypeVar("S", bound="Service")
 
 
-Hearing = tuple[int, Callable[[Instant, Sequence[Effect]], Sequence[Effect]]]
-"""The place of a service, and its `hear`."""
+Hearing = tuple[int, Collection[Sized], Callable[[Instant, Sequence[Effect]], Sequence[Effect]]]
+"""The place of a service, its `engaged`, and its `hear`."""
 
 
 class ServiceName(str, Generic[S]):
@@ -69,11 +70,16 @@ class Service(ABC):
     takes: Collection[type] = ()  # kinds of events, of messages and of requests
     lanes: ClassVar[Collection[type]] = ()  # kinds of events that are its alone, and frequent
     hears: ClassVar[Collection[type] | None] = None  # kinds of effects of services after it; None: every kind
+    engaged: Collection[Sized] = (("always",),)  # while all of these tables are empty, it hears nothing
     guest: Domain | None = None  # the neighbour of another service that it pretends to be
     stack: "Stack"
 
     @abstractmethod
     def step(self, now: Instant, event: Event) -> Sequence[Effect]: ...
+
+    def begin(self, now: Instant) -> Sequence[Effect]:
+        """The first effects, before any event."""
+        return ()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """What a service after this one ordered: what it leaves of that, and what comes of the rest."""
@@ -111,6 +117,9 @@ class Stack:
         ]  # of each service, the nearest first
         self._shown: list[dict[frozenset[type], list[Hearing]]] = [{} for _ in services]  # of those, to whom
 
+    def begin(self, now: Instant) -> list[Effect]:
+        return [effect for service in self.services for effect in service.begin(now)]
+
     def step(self, now: Instant, event: Event) -> Sequence[Effect]:
         takers = self._simple.get(type(event)) or self._route(event)
         if not takers:
@@ -131,18 +140,20 @@ class Stack:
         self, now: Instant, at: int, caller: int, effects: Sequence[Effect], from_place: float = inf
     ) -> Sequence[Effect]:
         """The effects of the service at this place, to those between it and its caller."""
+        if not effects:
+            return effects
         kinds = frozenset(map(type, effects))
         hearings = self._shown[at].get(kinds)
         if hearings is None:
             hearings = self._shown[at][kinds] = [
-                (self._at[each.name], each.hear)
+                (self._at[each.name], each.engaged, each.hear)
                 for each in self._hearers[at]
                 if each.hears is None or not kinds.isdisjoint(each.hears)
             ]
-        for place, hear in hearings:
+        for place, engaged, hear in hearings:
             if place <= caller:
                 break
-            if place < from_place:
+            if place < from_place and any(engaged):
                 left = hear(now, effects)
                 if left is not effects:
                     return self._show(now, at, caller, left, place)

@@ -4,8 +4,8 @@ from enum import Enum
 
 from msgspec import Struct
 
-from rostra.groups.attributes import AnyAttributes, DoubtAttributes
-from rostra.groups.kinds import GroupKind
+from rostra.groups.attributes import AnyAttributes, DelegateAttributes, DoubtAttributes
+from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, inside
 from rostra.names.checks import Natural
 
@@ -63,6 +63,19 @@ def unite(table: dict[Endpoint, Member], members: Members) -> None:
         known = table.get(member.endpoint)
         if known is None or known.stamp < member.stamp:
             table[member.endpoint] = member
+
+
+def is_led(member: Member) -> bool:
+    return member.kind is not None and member.kind.membership is MembershipKind.LED
+
+
+def names_led(members: Members) -> bool:
+    """A led group has led members only, and delegates where it is spoken in, which stand before the hosts of
+    their LAN; while two kinds meet, some of one and some of the other."""
+    for member in members:
+        if type(member.attributes) is not DelegateAttributes:
+            return is_led(member) or is_led(members[-1])
+    return False
 
 
 class Because(Struct, frozen=True, array_like=True):

@@ -154,6 +154,7 @@ class Permitted(Struct, frozen=True):
 class AccessAgent(AskingService[Stay]):
     name = ACCESS_AGENT
     first_token = -(1 << 60)  # above those of led membership
+    hears = (Answer, Tell)
     takes = (
         *(JoinRestricted, Leave, LeaveLed, Revoke, RevocationsTold, ClosedTold),
         *(Close, EndpointGone, LinkUp, LinkMoved),
@@ -170,12 +171,17 @@ class AccessAgent(AskingService[Stay]):
         self._server = parent(host)
         self._t_auth_s = t_auth_s
         self._late: dict[Endpoint, deque[SettledQuestion]] = {}  # the last ones of each
+        self.engaged = (self.applying, self.permitted, self._late)
         self._trusted: dict[str, Endpoint] = {}  # by authority: the program of it that answered last
         self._asked = 0
 
     @property
     def _agent(self) -> LocalServer:
         return self.stack[AGENT]
+
+    def begin(self, now: Instant) -> Sequence[Effect]:
+        self.judge.begin(now)
+        return ()
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
         out = self._begin(now)
@@ -217,16 +223,9 @@ class AccessAgent(AskingService[Stay]):
         return self._finish()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        self.judge.begin(now)
-        if not self.applying and not self.permitted and not self._late:
-            return effects
         self._begin(now)
         self._sift(effects)
         return self._finish()
-
-    def _begin(self, now: Instant) -> list[Effect]:
-        self.judge.begin(now)
-        return super()._begin(now)
 
     # Asking an authority
 

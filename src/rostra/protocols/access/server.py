@@ -83,8 +83,11 @@ class AccessServer(Service):
         self._unseen = 0  # shown proofs that this round has not looked at
         self._seen = -1  # the version of the records that were read
 
-    def step(self, now: Instant, event: Event) -> list[Effect]:
+    def begin(self, now: Instant) -> tuple[Effect, ...]:
         self.judge.begin(now)
+        return ()
+
+    def step(self, now: Instant, event: Event) -> list[Effect]:
         self._load()
         match event:
             case Asked(_, token, Revoke(data)):

@@ -73,6 +73,7 @@ class UniqueAgent(AskingService[UniqueQuestion]):
     def __init__(self) -> None:
         super().__init__()
         self.founders: dict[Founding, Founder] = {}
+        self.engaged = (self.founders,)
         self._counter = 0  # of the agent's joins and leaves, when we looked last
 
     @property
@@ -90,8 +91,6 @@ class UniqueAgent(AskingService[UniqueQuestion]):
         return self._end()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        if not self.founders:
-            return effects
         self._begin(now)
         self._sift(effects)
         return self._end()

@@ -89,6 +89,7 @@ class SetAdministration(Service):
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.waiting: list[_Waiting] = []
+        self.engaged = (self.waiting,)
         self.early: list[
             tuple[int, AdministerSet]
         ] = []  # the set is forming; it does so for `FORM_S` at most
@@ -124,7 +125,7 @@ class SetAdministration(Service):
             case TimerFired(timer) if timer == _EXPIRY:
                 self._has_timer = False
                 late = [each for each in self.waiting if each.until <= now]
-                self.waiting = [each for each in self.waiting if each.until > now]
+                self.waiting[:] = [each for each in self.waiting if each.until > now]
                 out += [Answer(each.token, denied(_in_doubt(each.order))) for each in late]
                 if self.waiting:
                     self._wake_at(now, min([each.until for each in self.waiting]), out)
@@ -132,8 +133,6 @@ class SetAdministration(Service):
         return out
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        if not self.waiting:
-            return effects
         out = list(effects)
         self._settle(out)
         return out

@@ -111,7 +111,8 @@ class CallServer(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Of the agreed server: outcomes that are waited for, and groups that are over."""
-        if not self.waiting and not any(type(effect) in (GroupIsOver, MembersPutOut) for effect in effects):
+        kinds = set(map(type, effects))
+        if not self.waiting and GroupIsOver not in kinds and MembersPutOut not in kinds:
             return effects
         out: list[Effect] = []
         for effect in effects:

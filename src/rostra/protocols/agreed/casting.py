@@ -299,7 +299,7 @@ class SetCasting(Service):
     def __init__(self, domain: Domain, life: int, addresses: Sequence[SetAddress]) -> None:
         self.cores = {each.set: CastCore(domain, life, each) for each in addresses}
 
-    def begin(self, life: int) -> None:
+    def begin_term(self, life: int) -> None:
         """A replica's: the life of the server that it leads from now on is its term."""
         for core in self.cores.values():
             core.state = replace(core.state, life=life)

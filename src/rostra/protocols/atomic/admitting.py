@@ -96,6 +96,7 @@ class MonitoredGroups:
         self.groups: dict[Group, MonitoredGroup] = {}
         self._token = FIRST_TOKEN
         self._own: dict[int, tuple[Group, Endpoint] | None] = {}
+        self.engaged = (self.groups, self._own)
         self._claiming: dict[tuple[Group, Endpoint], int] = {}  # tokens of claims that are not answered
 
     @property
@@ -150,8 +151,6 @@ class MonitoredGroups:
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Answers to our questions, and what the list of a group says to our members."""
-        if not self.groups and not self._own:
-            return effects
         out: list[Effect] = []
         for effect in effects:
             if type(effect) is Answer and effect.token in self._own:

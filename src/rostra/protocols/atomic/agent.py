@@ -237,14 +237,16 @@ class OrderAgent(Service):
     def hear_inside(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Agreed membership says that something is new in these groups; or it is for those without. Within a
         step of ours: what comes of it is sent at its end."""
-        effects = self.monitored.hear(now, effects)
-        recorded = [each.group for each in effects if type(each) is OrderRecorded]
-        if recorded:
+        if any(self.monitored.engaged):
+            effects = self.monitored.hear(now, effects)
+        kinds = set(map(type, effects))
+        if OrderRecorded in kinds:
+            recorded = [each.group for each in effects if isinstance(each, OrderRecorded)]
             out = list(effects)
             for station in [self.stations[each] for each in recorded if each in self.stations]:
                 self._after(now, station, out)
-            effects = out
-        if not any(type(effect) is AgreedChanged for effect in effects):
+            effects, kinds = out, set(map(type, out))
+        if AgreedChanged not in kinds:
             return effects
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
         for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):

@@ -633,12 +633,11 @@ class FrontCore:
 
     def has_no_time(self) -> bool:
         """Has this turn no time for what more programs ask? It is looked at now and then."""
-        if self._long_turn == self.port.turn:
-            return True
+        turn = self.port.turn
         self._arrivals += 1
-        if self._arrivals % LOOK_EVERY == 0 and self.port.turn_is_long:
-            self._long_turn = self.port.turn
-        return self._long_turn == self.port.turn
+        if self._arrivals % LOOK_EVERY == 0 and self._long_turn != turn and self.port.turn_is_long:
+            self._long_turn = turn
+        return self._long_turn == turn
 
     def join_soon(self, session: ProgramSession, join: Event, then: Callable[[], None] | None = None) -> None:
         """At the end of the turn, with all others that join in it; whatever else it asks comes after that."""

@@ -47,7 +47,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import REFUSALS, AlreadyMember, BadInput, Refused, TooLarge
 from rostra.groups.attributes import DoubtAttributes
 from rostra.groups.kinds import LED, DeliveryKind
-from rostra.groups.members import Members
+from rostra.groups.members import Members, names_led
 from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import LIST_KEEPER, SpeakerCame, SpeakerWent
@@ -124,13 +124,13 @@ from rostra.protocols.led.stays import (
     has_stay,
     led_member,
     local_name,
-    names_led,
     names_others,
 )
 from rostra.protocols.led.transient import TransientSets
 from rostra.protocols.led.wanted import WantedHosts
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Beat, Bye, Data, Hello
+from rostra.protocols.relaxed.events import SignpostsFound
 from rostra.protocols.relaxed.local import AGENT, LocalServer
 from rostra.protocols.relaxed.requests import (
     Absolute,
@@ -143,7 +143,6 @@ from rostra.protocols.relaxed.requests import (
     Left,
     Only,
     PutOut,
-    Resolve,
     Without,
     denied,
 )
@@ -159,9 +158,9 @@ FIRST_TOKEN: Final = -(1 << 61)
 
 class LedAgent(Service):
     name = LED_AGENT
-    hears = (Answer, Tell)
+    hears = (Answer, Tell, SignpostsFound)
     takes = (
-        *(JoinLed, LeaveLed, Close, EndpointGone, Resolve, *get_args(AnySetRequest)),
+        *(JoinLed, LeaveLed, Close, EndpointGone, *get_args(AnySetRequest)),
         *(CarriedLetter, SpreadLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
     )
 
@@ -202,9 +201,6 @@ class LedAgent(Service):
         return self.stack[AGENT]
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        if type(event) is Asked and type(event.request) is Resolve:
-            self.resolving.remember(event)
-            return []
         out = self._begin(now)
         match event:
             case Asked(me, token, request) if isinstance(request, JoinLed | AnySetRequest):
@@ -264,10 +260,7 @@ class LedAgent(Service):
 
     def _concerns(self, effect: Effect) -> bool:
         if type(effect) is Answer:
-            result = effect.result
-            if effect.token in self._own or effect.token in self.resolving.asked:
-                return True
-            return type(result) is Absolute and effect.token >= 0 and names_led(result.members)
+            return effect.token in self._own
         if type(effect) is Tell:
             notice = effect.notice
             if type(notice) in (Only, Without):
@@ -278,7 +271,7 @@ class LedAgent(Service):
                 or group in self.sets
                 or names_led(getattr(notice, "members", ()))
             )
-        return False
+        return type(effect) is SignpostsFound
 
     def _begin(self, now: Instant) -> list[Effect]:
         self._now, self.out = now, []
@@ -425,10 +418,12 @@ class LedAgent(Service):
 
     def _sift(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if type(effect) is Answer:
+            if type(effect) is Answer and effect.token in self._own:
                 self._answered(effect)
             elif type(effect) is Tell:
                 self._noticed(effect)
+            elif type(effect) is SignpostsFound:
+                self.resolving.found(effect)
             else:
                 self.out.append(effect)
 
@@ -436,14 +431,10 @@ class LedAgent(Service):
         self._sift(self.stack.call(self._now, self, name, event))
 
     def _answered(self, answer: Answer) -> None:
-        result = answer.result
-        if answer.token in self._own:
-            group = self._own.pop(answer.token)
-            known = self.sets.get(group)
-            if known is not None and known.claiming == answer.token:
-                self._claimed(group, known, result)
-        else:
-            self.resolving.answered(answer)
+        group = self._own.pop(answer.token)
+        known = self.sets.get(group)
+        if known is not None and known.claiming == answer.token:
+            self._claimed(group, known, answer.result)
 
     def _noticed(self, tell: Tell) -> None:
         notice = tell.notice

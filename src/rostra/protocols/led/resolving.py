@@ -1,49 +1,34 @@
 """Questions of programs for the lists of led groups.
 
-    Resolve ──▶ the directory ──▶ signposts ──▶ LedResolves ── ListQuery ──▶ the leader ──▶ its list
-    ResolveSet, of a transient set ───────────────┘
-
-Relaxed membership answers `Resolve` with those of a led group that stand in the directory. This sees the
-answer before it leaves the stack, and goes on from there to the leader.
+Resolve ──▶ the directory ── SignpostsFound ──▶ LedResolves ── ListQuery ──▶ the leader ──▶ its list
+ResolveSet, of a transient set ───────────────────┘
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Answer, Asked
-from rostra.core.room import SharedRoom
+from rostra.core.effects import Answer
 from rostra.errors import BadInput, NoSuchGroup, Unreachable
 from rostra.groups.kinds import LED
-from rostra.groups.members import Members
+from rostra.groups.members import Members, is_led, names_led
 from rostra.names import Domain, Endpoint, Group, host_of
-from rostra.protocols.led.config import QUERIES_MAX
 from rostra.protocols.led.core import spread
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
-from rostra.protocols.led.stays import is_led, led_member, listed, names_led
+from rostra.protocols.led.stays import led_member, listed
 from rostra.protocols.led.transient import owner_of
+from rostra.protocols.relaxed.events import SignpostsFound
 from rostra.protocols.relaxed.requests import Absolute, Denied, Resolved, denied
 
 if TYPE_CHECKING:
     from rostra.protocols.led.agent import LedAgent
 
 
-class AskedResolve(Struct, frozen=True):
-    """A question that the directory has not answered yet."""
-
-    me: Endpoint
-    user: str
-    name: str | None  # that was asked for without a scope
-
-
 class LedResolves:
     """Of one agent's service, which calls this."""
 
     def __init__(self, agent: "LedAgent") -> None:
-        self.asked: dict[int, AskedResolve] = {}  # by token
-        self._room = SharedRoom(QUERIES_MAX)  # users
         self._agent = agent
         self._asked = 0
 
@@ -63,21 +48,6 @@ class LedResolves:
                 self._agent.out.append(Answer(token, Absolute(group, members, isolated)))
 
         return hear
-
-    def remember(self, asked: Asked) -> None:
-        """The answer does not say who asked, and for which name."""
-        resolve, user = asked.request, self._agent.directory.user_of(asked.endpoint)
-        if not self._room.has_room(user):  # one of its own is forgotten; of others, none
-            own = (token for token, each in self.asked.items() if each.user == user)
-            self._forget(next(own, next(iter(self.asked))))
-        self._room.take(user)
-        name = resolve.name if resolve.scope is None else None
-        self.asked[asked.token] = AskedResolve(asked.endpoint, user, name)
-
-    def _forget(self, token: int) -> AskedResolve | None:
-        if (known := self.asked.pop(token, None)) is not None:
-            self._room.give(known.user)
-        return known
 
     def _parts(self, me: Endpoint, token: int, name: str, found: Resolved) -> None:
         """The same for several groups of one name: answered when the last list is here."""
@@ -129,19 +99,11 @@ class LedResolves:
         first = hosts[int(spread(self._agent.me, self._asked) * len(hosts))]
         self._agent.ask(ListQuery(group, took, first=first, expected=True, asker=asker))
 
-    def answered(self, answer: Answer) -> None:
-        """If the directory has signposts, go on to the leader's list."""
-        token, result = answer.token, answer.result
-        known = self._forget(token)
-        me, name = (Endpoint(""), None) if known is None else (known.me, known.name)
-        if type(result) is Absolute and token >= 0 and names_led(result.members):
+    def found(self, found: SignpostsFound) -> None:
+        """Go on to the leader's list."""
+        me, token, result = found.asker, found.token, found.result
+        if isinstance(result, Absolute):
             hear = self._answer_list(token, result.group, result.isolated)
             self._ask_list(me, result.group, result.members, hear)
-        elif (
-            isinstance(result, Resolved)
-            and name is not None
-            and any(names_led(members) for _, members in result.parts)
-        ):
-            self._parts(me, token, name, result)
         else:
-            self._agent.out.append(answer)
+            self._parts(me, token, found.name, result)

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Asked
 from rostra.groups.attributes import DelegateAttributes
-from rostra.groups.kinds import LED, GroupKind, MembershipKind
-from rostra.groups.members import Member, Members
+from rostra.groups.kinds import LED, GroupKind
+from rostra.groups.members import Member, Members, is_led
 from rostra.names import Domain, Endpoint
 from rostra.protocols.led.messages import Entries, members_of
 
@@ -47,22 +47,9 @@ def has_stay(known: LedSet, me: Endpoint) -> bool:
     return me in known.members or any(asked.endpoint == me for asked in known.waiting)
 
 
-def names_led(members: Members) -> bool:
-    """A led group has led members only, and delegates where it is spoken in, which stand before the hosts of
-    their LAN; while two kinds meet, some of one and some of the other."""
-    for member in members:
-        if type(member.attributes) is not DelegateAttributes:
-            return is_led(member) or is_led(members[-1])
-    return False
-
-
 def names_others(members: Members) -> bool:
     """Members of another kind of group."""
     return any(not is_led(each) and type(each.attributes) is not DelegateAttributes for each in members)
-
-
-def is_led(member: Member) -> bool:
-    return member.kind is not None and member.kind.membership is MembershipKind.LED
 
 
 def led_member(members: Members) -> Member:

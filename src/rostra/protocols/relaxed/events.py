@@ -2,7 +2,8 @@
 
 from rostra.core.effects import Effect, Event
 from rostra.groups.members import Members
-from rostra.names import Group
+from rostra.names import Endpoint, Group
+from rostra.protocols.relaxed.requests import Absolute, Resolved
 
 
 class JoinsBegin(Event, frozen=True):
@@ -11,6 +12,16 @@ class JoinsBegin(Event, frozen=True):
 
 class JoinsEnd(Event, frozen=True):
     """That was all of them: now notices are sent."""
+
+
+class SignpostsFound(Effect, frozen=True):
+    """A program resolves a led group: the directory has signposts (some of its members), and led membership
+    goes on from these to the leader's list. `result` is what the directory has; `name` is the group's."""
+
+    asker: Endpoint
+    token: int
+    name: str
+    result: Absolute | Resolved
 
 
 class ResolveHere(Event, frozen=True):

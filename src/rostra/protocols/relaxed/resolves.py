@@ -15,8 +15,9 @@ from msgspec import Struct, field
 
 from rostra.core.effects import Answer, CancelTimer, Effect, Ignored, Instant, Send, SetTimer, Tell
 from rostra.errors import DeadlineExceeded
-from rostra.groups.members import Members
+from rostra.groups.members import Members, names_led
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.relaxed.events import SignpostsFound
 from rostra.protocols.relaxed.local_state import Presence
 from rostra.protocols.relaxed.messages import MessageId, ResolveRequest
 from rostra.protocols.relaxed.requests import Absolute, Resolved, denied
@@ -177,7 +178,13 @@ class Resolves:
                 return
             result = Resolved(tuple([(s, question.found[s]) for s in question.scopes]), question.isolated)
         self._forget_question(question, out)
-        out.append(Answer(question.token, result))
+        lists = (absolute.members,) if question.scopes is None else question.found.values()
+        if (
+            any(map(names_led, lists)) and question.token >= 0
+        ):  # a program's; services ask for what the directory has
+            out.append(SignpostsFound(question.endpoint, question.token, absolute.group.name, result))
+        else:
+            out.append(Answer(question.token, result))
 
     def give_up(self, question: OpenQuery, out: list[Effect]) -> None:
         """No call waits for this answer any more."""

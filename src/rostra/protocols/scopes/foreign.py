@@ -34,8 +34,8 @@ from rostra.core.effects import (
 from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import DeadlineExceeded, NotAvailable, NotInScope, RostraError, TooLarge, Unreachable
+from rostra.groups.members import names_led
 from rostra.names import OPEN, Domain, Group, inside, parent
-from rostra.protocols.led.stays import names_led
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.events import ResolvedHere, ResolveHere
 from rostra.protocols.relaxed.local import AGENT, LocalServer
@@ -52,14 +52,15 @@ FOREIGN_SERVER: Final = ServiceName["ForeignServer"]("scopes foreign server")
 class ForeignAgent(Service):
     name = FOREIGN_AGENT
     hears = (Answer,)
-    takes = (Resolve, ForeignTold)
 
     def __init__(self, host: Domain, config: ScopesConfig) -> None:
         self.host = host
         self.config = config
+        self.takes = (Resolve, ForeignTold) if config.foreign else (ForeignTold,)
         self.asked: dict[int, tuple[int, Group, str]] = {}  # by our number: the program's question, its user
         self._server = parent(host)
         self._outside: dict[int, tuple[Group, str]] = {}  # that relaxed membership is going to refuse
+        self.engaged = (self._outside,)
         self._number = 0
 
     @property
@@ -69,7 +70,7 @@ class ForeignAgent(Service):
     def step(self, now: Instant, event: Event) -> list[Effect]:
         match event:
             case Asked(me, token, Resolve(name, scope)):
-                if self.config.foreign and scope not in (None, OPEN) and not inside(scope, self.host):
+                if scope not in (None, OPEN) and not inside(scope, self.host):
                     self._outside[token] = Group(name, scope), self._directory.user_of(me)
                 return []
             case Received(sender, ForeignTold() as told):
@@ -84,8 +85,6 @@ class ForeignAgent(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Relaxed membership says that the host is not in the scope: that is not the end of it."""
-        if not self._outside:
-            return effects
         out: list[Effect] = []
         for effect in effects:
             asked = self._outside.pop(effect.token, None) if isinstance(effect, Answer) else None

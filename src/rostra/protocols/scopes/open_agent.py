@@ -111,6 +111,7 @@ class OpenAgent(AskingService[Endpoint]):
         self.host = host
         self.config = config
         self.open: dict[str, OpenGroup] = {}
+        self.engaged = (self.open,)
         self.up = False  # the link to the server
         self._server = parent(host)
         self._refusal: Denied | None = None  # why the directory did not take the last member
@@ -159,8 +160,6 @@ class OpenAgent(AskingService[Endpoint]):
         return self._end()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        if not self.open:
-            return effects
         self._begin(now)
         self._sift(effects)
         return self._end()
