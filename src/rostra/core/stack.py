@@ -121,7 +121,12 @@ class Stack:
         return [effect for service in self.services for effect in service.begin(now)]
 
     def step(self, now: Instant, event: Event) -> Sequence[Effect]:
-        takers = self._simple.get(type(event)) or self._route(event)
+        if type(event) is Received:  # this and the next are nearly all
+            takers = () if event.sender in self._guests else self._takers.get(type(event.message), self._last)
+        elif type(event) is Asked:
+            takers = self._takers.get(type(event.request), self._last)
+        else:
+            takers = self._simple.get(type(event)) or self._route(event)
         if not takers:
             return [Ignored(type(event).__name__, "a neighbour with the name of our delegate")]
         effects: Sequence[Effect] = ()
@@ -136,28 +141,31 @@ class Stack:
         at = self._at[name]
         return self._show(now, at, self._at[caller.name], self.services[at].step(now, event))
 
-    def _show(
-        self, now: Instant, at: int, caller: int, effects: Sequence[Effect], from_place: float = inf
-    ) -> Sequence[Effect]:
+    def _show(self, now: Instant, at: int, caller: int, effects: Sequence[Effect]) -> Sequence[Effect]:
         """The effects of the service at this place, to those between it and its caller."""
-        if not effects:
-            return effects
-        kinds = frozenset(map(type, effects))
-        hearings = self._shown[at].get(kinds)
-        if hearings is None:
-            hearings = self._shown[at][kinds] = [
-                (self._at[each.name], each.engaged, each.hear)
-                for each in self._hearers[at]
-                if each.hears is None or not kinds.isdisjoint(each.hears)
-            ]
-        for place, engaged, hear in hearings:
-            if place <= caller:
+        last = at  # to hear them
+        while effects:
+            kinds = frozenset(map(type, effects))
+            hearings = self._shown[at].get(kinds) or self._hearings(at, kinds)
+            for place, engaged, hear in hearings:
+                if place <= caller:
+                    return effects
+                if place < last and any(engaged):
+                    left = hear(now, effects)
+                    if left is not effects:
+                        effects, last = left, place
+                        break  # there may be other kinds among them now
+            else:
                 break
-            if place < from_place and any(engaged):
-                left = hear(now, effects)
-                if left is not effects:
-                    return self._show(now, at, caller, left, place)
         return effects
+
+    def _hearings(self, at: int, kinds: frozenset[type]) -> list[Hearing]:
+        hearings = self._shown[at][kinds] = [
+            (self._at[each.name], each.engaged, each.hear)
+            for each in self._hearers[at]
+            if each.hears is None or not kinds.isdisjoint(each.hears)
+        ]
+        return hearings
 
     def __getitem__(self, name: ServiceName[S]) -> S:
         return cast("S", self.services[self._at[name]])
@@ -170,15 +178,11 @@ class Stack:
 
     def _route(self, event: Event) -> tuple[int, ...]:
         match event:
-            case Received(sender, message):
-                return () if sender in self._guests else self._takers.get(type(message), self._last)
             case TimerFired(timer):
                 return self._takers.get(str(timer[0]), self._last)
-            case Asked(_, _, request):
-                return self._takers.get(type(request), self._last)
             case LinkUp(peer) | LinkDown(peer) | LinkMoved(peer):
                 return () if peer in self._guests else self._takers.get(type(event), self._last)
         return self._last
 
 
-_ROUTED = frozenset((Received, Asked, TimerFired, LinkUp, LinkDown, LinkMoved))
+_ROUTED = frozenset((TimerFired, LinkUp, LinkDown, LinkMoved))

@@ -11,6 +11,7 @@ shared memory, for programs that can map it (`arenas.py`).
 import os
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from rostra.core.effects import Effect, Event
@@ -22,7 +23,7 @@ from rostra.protocols.fifo.events import Delivered, Item
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.front.core import FrontCore
 from rostra.protocols.front.messages import Answered, Goodbye, Ping, Pong, Told
-from rostra.protocols.front.port import Hold, Writes
+from rostra.protocols.front.port import Hold
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Denied, denied
@@ -157,6 +158,9 @@ class Programs:
         self.hosted = hosted
         self.count = process.record.count
         self.note = process.record.note
+        self.step = partial(process.step, hosted)
+        self.write_at_end_of_turn = process.write_at_end_of_turn
+        self.at_end_of_turn = process.at_end_of_turn
         world = process.world
         config = FrontConfig(limits=world.agents)
         self.front = make(self, hosted.path, config, world.links.detect, os.geteuid())
@@ -213,21 +217,12 @@ class Programs:
     def turn_is_long(self) -> bool:
         return self.process.turn_is_long
 
-    def step(self, event: Event) -> None:
-        self.process.step(self.hosted, event)
-
     def report(self, effect: Effect) -> None:
         if self.hosted.observers:
             self.process.report(self.hosted, effect)
 
     def step_soon(self, event: Event) -> None:
         self.process.loop.call_soon(self.step, event)
-
-    def write_at_end_of_turn(self, writer: Writes) -> None:
-        self.process.write_at_end_of_turn(writer)
-
-    def at_end_of_turn(self, work: Callable[[], None]) -> None:
-        self.process.at_end_of_turn(work)
 
     def in_next_turn(self, work: Callable[[], None]) -> None:
         self.process.loop.call_soon(work)
