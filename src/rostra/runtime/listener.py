@@ -116,7 +116,9 @@ class PendingConnection:
         if programs.front.draining:
             self._connection.refuse(Unreachable(f"{hosted.path} is shutting down", fix="try again later"))
             return
-        if (refusal := programs.has_no_place(self._connection, self._listener.places_left + 1)) is not None:
+        if (
+            refusal := programs.connection_refusal(self._connection, self._listener.places_left + 1)
+        ) is not None:
             self._connection.refuse(refusal)
             return
         administers = not self._listener.over_tcp or bool(self._listener.token) or is_ours

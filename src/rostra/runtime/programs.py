@@ -180,9 +180,9 @@ class Programs:
         link.say(ProgramWelcome(node.world, node.path, node.incarnation))
         return link.session
 
-    def has_no_place(self, connection: Connection, free: int) -> RostraError | None:
+    def connection_refusal(self, connection: Connection, free: int) -> RostraError | None:
         user = self.front.shares.user(connection.peer_uid, connection.peer_ip)
-        return self.front.has_no_place(user, free)
+        return self.front.connection_refusal(user, free)
 
     def close_all(self) -> None:
         """We are shutting down: leave every group for every program."""

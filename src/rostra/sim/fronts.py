@@ -172,7 +172,7 @@ class SimFront:
     def connect(self, name: str, program: ProgramSide, uid: int, administers: bool) -> "SimLink":
         link = SimLink(self, program)
         user = self.core.shares.user(uid, "")
-        if (refusal := self.core.has_no_place(user, self.core.config.limits.programs_max)) is not None:
+        if (refusal := self.core.connection_refusal(user, self.core.config.limits.programs_max)) is not None:
             link.refuse(refusal)
         else:
             link.session = self.core.connected(name, link, user, administers=administers)

@@ -24,22 +24,22 @@ Hear = Callable[[Any], None]
 
 
 class EnteringPrograms(set[Endpoint]):
-    """Of one host, the programs that enter one group now. Hundreds may get the same list: what it shows is
-    worked out once."""
+    """The programs of one host that are entering one group. Hundreds of them may get the same member list, so
+    the kind that it shows is looked up once."""
 
     def __init__(self, those: Iterable[Endpoint] = ()) -> None:
         super().__init__(those)
         self._listed: tuple[Members, GroupKind | None] | None = None
 
     def claimed_kind(self, members: Members) -> GroupKind | None:
-        """The strong kind of the group, if its list says so. Such a group has its own way in."""
+        """The strong kind of the group, if a member on its list has one."""
         if self._listed is None or self._listed[0] is not members:
             kinds = (each.kind for each in members if each.kind is not None and each.kind.is_claimed)
             self._listed = members, next(kinds, None)
         return self._listed[1]
 
     def entered(self, endpoint: Endpoint) -> None:
-        """Or was refused its join."""
+        """Its join is decided: it is in, or was refused."""
         self.discard(endpoint)
         if not self:
             self._listed = None
@@ -74,7 +74,7 @@ class Admission:
         self._decide()
 
     def listed(self, result: Any) -> None:
-        """The answer to the question who is in the group. If there was none in time, it is let in."""
+        """The member list that `Resolve` asked for. If it did not come in time, the program is let in."""
         self._kind = self._refusal(result) or Done()
         self._decide()
 
@@ -111,7 +111,8 @@ class Admission:
             self._answer(kind if type(kind) is Denied else joined)
 
     def _is_plain(self, members: Members) -> bool:
-        """Members that do not speak are guests where others do."""
+        """Has the group members, and none with delivery? Members without delivery may stand beside others
+        with it."""
         plain = False
         for member in members:
             if member.endpoint not in self._entering:
@@ -121,8 +122,8 @@ class Admission:
         return plain
 
 
-def why_not_spoken(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
-    """Why an agreed group cannot be joined with that delivery, so."""
+def delivery_refusal(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
+    """Why an agreed group cannot be joined with this delivery, role or policy for slow readers."""
     if join.delivery is DeliveryKind.NONE:
         return None
     refusal: RostraError | None = None

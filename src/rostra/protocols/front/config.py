@@ -1,4 +1,4 @@
-"""How much of an agent its programs may have, each and together."""
+"""Limits of an agent's front: queues and work per program, and what all programs may hold together."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ WATCH_TICK_S: Final = 0.25
 
 
 class ShareLimits(Struct, frozen=True):
-    """What all programs of one agent may hold together. Raising one costs memory for each that is held: some
-    KB for a program, about 1 KB for the others. A group is also a row at every server of its scope."""
+    """What all programs of one agent may hold together. Raising a limit costs memory for each thing held:
+    some KB for a program, about 1 KB for the others. A group is also a row at every server of its scope."""
 
     programs_max: int = 50_000
     endpoints_max: int = 100_000

@@ -49,7 +49,7 @@ from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
-from rostra.protocols.front.admission import Admission, EnteringPrograms, why_not_spoken
+from rostra.protocols.front.admission import Admission, EnteringPrograms, delivery_refusal
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
@@ -158,15 +158,15 @@ class FrontCore:
         self.port.count("program_connected")
         return session
 
-    def has_no_place(self, user: User, free: int) -> RostraError | None:
-        """Why this caller cannot be let in as a program; `free`: connections that there is room for."""
+    def connection_refusal(self, user: User, free: int) -> RostraError | None:
+        """Why no connection of this user is accepted; None if it is. `free`: how many there is room for."""
         refusal = self.shares.refusal(user, "programs", free)
         if refusal is None:
             return None
         self.port.count("over_share", "programs")
         return Unreachable(f"{self.path} has no place: {refusal.what}", fix=refusal.fix)
 
-    def no_administration(self) -> Denied:
+    def administration_refusal(self) -> Denied:
         self.port.count("refused", NotAllowed.code)
         return denied(
             NotAllowed(
@@ -177,7 +177,7 @@ class FrontCore:
         )
 
     def heard(self, session: ProgramSession) -> None:
-        """Any bytes are a sign of life; one every now and then is all that the watch needs."""
+        """Bytes came, which are a sign of life. The failure detector is shown one per `HEARD_EVERY_S`."""
         now = self.port.now
         if now - session.heard_at < HEARD_EVERY_S and session.number not in self._pinged:
             return
@@ -188,7 +188,7 @@ class FrontCore:
         self.carry_out(self._watch.step(now, ProgramHeard(session.number)))
 
     def lost(self, session: ProgramSession, why: str) -> None:
-        """Its connection is gone: whatever it had open died with it."""
+        """Its connection is closed: all its endpoints are gone."""
         del self.by_number[session.number]
         self.unread.pop(session, None)
         session.link.gone()
@@ -212,20 +212,20 @@ class FrontCore:
                 endpoints=len(endpoints),
                 because=why,
             )
-        if endpoints:  # at the end of the turn: of a crowd that dies, none is sent the deaths of the others
+            # At the end of the turn: of a crowd that dies, none is sent the deaths of the others.
             names = [name_of(endpoint) for endpoint in endpoints]
             gone = [EndpointGone(endpoint, why, session.given_up) for endpoint in endpoints]
             self._dying.update(zip(names, gone, strict=True))
             self.port.at_end_of_turn(lambda: self.end_endpoints(names))
 
     def end_endpoints(self, names: Iterable[str]) -> None:
-        """Let the stack know of those that are gone; also before another program opens one of that name."""
+        """Report endpoints as gone to the stack; also before another program opens one of the same name."""
         for name in names:
             if (gone := self._dying.pop(name, None)) is not None:
                 self.port.step(gone)
 
     def close_all(self, session: ProgramSession) -> None:
-        """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
+        """Close its endpoints in its name, so that other members are notified of leaves, not of a crash."""
         for endpoint in list(session.endpoints.values()):
             self._forget(session, endpoint)
             self.ask_ourselves(endpoint, Close())
@@ -243,8 +243,8 @@ class FrontCore:
         self.port.report(WatchEnded(watcher))
 
     def keep_pace(self, backlog: int) -> None:
-        """Read programs only as fast as the domain takes what they cause: nothing is dropped, and no queue
-        grows without bound."""
+        """Back-pressure: while the domain server owes us too many acknowledgements, programs are not read. So
+        nothing is dropped, and no queue grows without bound."""
         if not self.held_back and backlog > self.config.backlog_max:
             self.held_back = True
             self.port.count("programs_held_back")
@@ -258,7 +258,7 @@ class FrontCore:
     # What users may hold
 
     def take_share(self, session: ProgramSession, endpoint: Endpoint, request: Any) -> bool | Denied:
-        """Let this user hold what it asks for: True if that is new to it. Or why it may not."""
+        """Count what a request takes of its user's quota: True if that is new, or why it is refused."""
         user, held, kind = session.user, session.held.get(endpoint, ()), type(request)
         is_new = kind is Open or (kind in HOLDS and holding(request) not in held)
         takes: What = "questions"
@@ -282,7 +282,7 @@ class FrontCore:
     def settled(
         self, session: ProgramSession, endpoint: Endpoint, request: Any, result: Any, *, is_new: bool = False
     ) -> None:
-        """What was asked for is held no more if it was refused, or given back."""
+        """A request was answered: what it gave back, or was refused, is no longer held."""
         if type(result) is not Denied:
             if type(request) in GIVES_BACK:
                 self._release(session, endpoint, holding(request))
@@ -322,8 +322,8 @@ class FrontCore:
             session.tell(numbers, notice)
 
     def _route(self, endpoints: tuple[Endpoint, ...]) -> "_Route":
-        """The programs of these endpoints, with their numbers. A group's followers are the same tuple until
-        one of them comes or goes, so this is found out once for many notices."""
+        """The sessions of these endpoints, with their numbers. A group's followers are the same tuple until
+        one of them comes or goes, so one look-up serves many notices."""
         told: dict[ProgramSession, list[int]] = {}
         for endpoint in endpoints:
             place = self._places.get(endpoint)
@@ -340,7 +340,7 @@ class FrontCore:
         self._routes.clear()
 
     def _place(self, endpoint: Endpoint, place: tuple[ProgramSession, int] | None) -> None:
-        """Where an endpoint is, from now on; none: nowhere."""
+        """The session of this endpoint from now on; None if the endpoint is closed."""
         self._routes.clear()
         if place is None:
             self._places.pop(endpoint, None)
@@ -401,7 +401,7 @@ class FrontCore:
             session.moved(deliver.endpoint, deliver.group, item.to)
 
     def deliver_all(self, deliver: DeliverAll) -> None:
-        """One item for several: the same object, so that the link encodes it once."""
+        """One item for several endpoints: the same object, so that the link encodes it once."""
         group, item, places = deliver.group, deliver.item, self._places
         for endpoint in deliver.endpoints:
             place = places.get(endpoint)
@@ -409,7 +409,7 @@ class FrontCore:
                 place[0].link.deliver(place[1], group, item)
 
     def catch_up(self, session: ProgramSession, missed: dict[Endpoint, Missed]) -> None:
-        """It reads again: say what it missed, then give every group concerned a new baseline."""
+        """It reads again: send `Gap`, then a new baseline of every group of which it missed a notice."""
         for endpoint in sorted(missed):
             what = missed[endpoint]
             place = self._places.get(endpoint)
@@ -452,8 +452,8 @@ class FrontCore:
         is_new: bool,
         is_proven: bool = False,
     ) -> None:
-        """Let it in if the group is one with delivery, or is empty yet: the choice is the group's. It joins
-        while we ask (`admission.py`)."""
+        """Join a group with delivery. It is let in if the group has delivery, or no members yet; it joins
+        while that is found out (`admission.py`)."""
         group = enter.group
         refusal: RostraError | None = None
         if HOST not in self.port.stack:
@@ -461,7 +461,7 @@ class FrontCore:
                 f'{self.path} has no delivery="fifo"', fix="connect to the agent of a real host"
             )
         elif group.scope == self.path:
-            # Who is owed what is kept by the cluster's server, which is outside of such a group.
+            # Receivers' state is kept by the delegate at the cluster's server, outside of such a group.
             refusal = NotAllowed(
                 f'{group} is a group of one host, and those have no delivery="fifo"',
                 fix=f"choose a wider scope: {parent(group.scope)}",
@@ -519,7 +519,7 @@ class FrontCore:
         *,
         is_new: bool,
     ) -> None:
-        """The authority of a restricted name is asked first; the program enters with its proof."""
+        """A restricted name: its authority is asked for a proof, and `then` is called with it."""
         group, place = enter.group, (endpoint, enter.group)
         is_led = type(enter) is Enter and enter.membership is MembershipKind.LED
 
@@ -546,8 +546,8 @@ class FrontCore:
         )
         self.port.step(Asked(endpoint, our_token, join))
 
-    def exits(self, endpoint: Endpoint, group: Group) -> None:
-        """Before it is in, perhaps."""
+    def leaves(self, endpoint: Endpoint, group: Group) -> None:
+        """It leaves. A join that still waits for its authority will be refused."""
         place = endpoint, group
         if place in self._proving:
             self._proving[place] = self._proving[place][0], False
@@ -562,8 +562,8 @@ class FrontCore:
         is_new: bool,
         is_proven: bool = False,
     ) -> None:
-        """Views come in the order of what is said in groups, so it is paused like one that speaks."""
-        refusal = why_not_spoken(join, has_streams=HOST in self.port.stack)
+        """Views are items in order, so a program that does not read is paused here as well."""
+        refusal = delivery_refusal(join, has_streams=HOST in self.port.stack)
         if refusal is not None:
             self.settled(session, endpoint, join, refusal, is_new=is_new)
             session.answer(token, refusal)
@@ -625,14 +625,14 @@ class FrontCore:
     def leave_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
-        self.exits(endpoint, leave.group)
+        self.leaves(endpoint, leave.group)
         orders = self.port.stack.find(ORDER_AGENT)
         monitored = orders is not None and leave.group in orders.monitored.groups
         asked = OrderLeaveAsked if monitored else AgreedLeaveAsked
         self.port.step(asked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
-    def has_no_time(self) -> bool:
-        """Has this turn no time for what more programs ask? It is looked at now and then."""
+    def turn_is_spent(self) -> bool:
+        """Has this turn no time for further requests? The clock is read once in `LOOK_EVERY` calls."""
         turn = self.port.turn
         self._arrivals += 1
         if self._arrivals % LOOK_EVERY == 0 and self._long_turn != turn and self.port.turn_is_long:
@@ -640,7 +640,7 @@ class FrontCore:
         return self._long_turn == turn
 
     def join_soon(self, session: ProgramSession, join: Event, then: Callable[[], None] | None = None) -> None:
-        """At the end of the turn, with all others that join in it; whatever else it asks comes after that."""
+        """Join at the end of the turn, with all other joins of it. Its later requests wait for that."""
         if not self._joins_due:
             self._joins_due = True
             self.port.at_end_of_turn(self._end_of_turn)
@@ -648,8 +648,8 @@ class FrontCore:
         self._joins.append((session, join, then))
 
     def join_now(self, session: ProgramSession) -> bool:
-        """It asks something after it joined. If others join in this turn as well, it has to wait: those who
-        join one by one are one notice each."""
+        """A program that joins in this turn has a further request. True if its join can be made now: no other
+        program joins in this turn, so there is no notice to share."""
         if self._let_in_turn == self.port.turn or any(each is not session for each, _, _ in self._joins):
             return False
         self._let_join()
@@ -662,7 +662,7 @@ class FrontCore:
             self.port.at_end_of_turn(self._end_of_turn)
 
     def _let_join(self) -> None:
-        """As many as one notice may hold, and as this turn has time for."""
+        """Make the joins that wait: as many as one notice may hold, and as this turn has time for."""
         self._let_in_turn = self.port.turn
         several = len(self._joins) > 1
         if several:
@@ -686,7 +686,7 @@ class FrontCore:
             if session.is_put_off:
                 session.go_on()
 
-    def is_spoken_in(self, group: Group) -> Denied | None:
+    def plain_join_refusal(self, group: Group) -> Denied | None:
         """Why this group cannot be joined without delivery, as far as is known on this host."""
         host = self.port.stack.find(HOST)
         if host is None or group not in host.members:
@@ -706,7 +706,7 @@ class FrontCore:
         self.port.step(Asked(endpoint, self._expect(hear), request))
 
     def _expect(self, hear: Callable[[Any], None] | None) -> int:
-        """Our name for a question of our own, and who hears the answer."""
+        """A token for a request of the front itself; `hear` is called with the answer."""
         self._asked_by_us += 1
         if hear is not None:
             self._own_tokens[self._asked_by_us] = hear

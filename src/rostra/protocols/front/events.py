@@ -1,4 +1,4 @@
-"""What a front shows to observers, beside the notices that it tells its watchers."""
+"""What a front reports to observers, besides the notices that it sends to watchers."""
 
 from rostra.core.effects import Observation
 from rostra.names import Endpoint, Group
@@ -16,7 +16,7 @@ class WatchEnded(Observation, frozen=True):
 
 
 class NoticesMissed(Observation, frozen=True):
-    """A program read too slowly, and was not told so many notices, of these groups."""
+    """A program read too slowly: this many notices of these groups were dropped."""
 
     endpoint: Endpoint
     missed: int

@@ -81,15 +81,15 @@ class Ask(Struct, frozen=True, array_like=True):
 
 
 class BadAsk(Struct, frozen=True):
-    """What the reader hands out for a request that must be refused without bothering the core: a name that
-    breaks the grammar, or a kind of request that this version does not know. Never on the wire."""
+    """In place of a request that was read and must be refused: a name in it breaks the grammar, or this
+    version does not know its type. Never on the wire."""
 
     token: int
     endpoint: int
     error: RostraError
 
     def denial(self) -> Denied:
-        """The answer that it gets."""
+        """The answer to the program."""
         return denied(self.error)
 
 
@@ -103,7 +103,7 @@ class Answered(ProgramItem, frozen=True, tag=1):
 
 
 class Told(ProgramItem, frozen=True, tag=2):
-    """One notice, for these of the program's endpoints."""
+    """One notice, for these endpoints of the program."""
 
     endpoints: tuple[int, ...]
     notice: AnyTold
@@ -120,7 +120,8 @@ class Pong(ProgramFrame, frozen=True, tag=6):
 
 
 class Goodbye(ProgramFrame, frozen=True, tag=7):
-    """I close this connection on purpose. A program that says it leaves its groups; it did not crash."""
+    """The sender closes this connection on purpose. A program that sends it leaves its groups; it did not
+    crash."""
 
     why: str = ""
 
@@ -136,8 +137,8 @@ class Submit(ProgramFrame, frozen=True, tag=8, gc=False):
 
 
 class Reading(ProgramFrame, frozen=True, tag=9):
-    """May this endpoint be sent more of what is said in the group? A program that has enough unread says no,
-    and yes when it has read it; nothing is dropped meanwhile (X-090)."""
+    """Flow control by the program: send this endpoint no more messages of the group, or go on. Nothing is
+    dropped meanwhile (X-090)."""
 
     endpoint: Natural
     group: Group

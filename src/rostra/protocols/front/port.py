@@ -23,13 +23,14 @@ class Hold(IntFlag):
 
 
 class Writes(Protocol):
-    """Has something to write when the turn ends."""
+    """Something that writes at the end of the turn."""
 
     def write(self) -> None: ...
 
 
 class ProgramLink(Protocol):
-    """The way to one program. It gives a session what the program says, and whether it reads."""
+    """The connection to one program. It calls the program's session with what arrives, and when its buffer is
+    full or drained."""
 
     @property
     def peer(self) -> str:
@@ -40,12 +41,12 @@ class ProgramLink(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """What the program has not taken yet."""
+        """Bytes written that the program has not read yet."""
 
     def send(self, items: list[Answered | Told]) -> None: ...
 
     def say(self, word: Ping | Pong | Goodbye) -> None:
-        """Something outside the stream of answers and notices."""
+        """Send at once, outside the stream of answers and notices."""
 
     def deliver(self, number: int, group: Group, item: Item) -> None:
         """The next item of a group with delivery, for the endpoint of this number: to be written, after the
@@ -54,33 +55,33 @@ class ProgramLink(Protocol):
     def write_deliveries(self) -> None: ...
 
     def enters(self) -> None:
-        """Messages will come by the thousand."""
+        """The program joins a group with delivery: prepare for many messages."""
 
     def left(self, group: Group) -> None:
         """The program gets no more messages of this group, and must not be able to read any."""
 
     def take(self, item: Any) -> RostraError | None:
-        """Something that is not for the front; or what the program did wrong."""
+        """Handle a message that is not for the front. Returns what the program did wrong, if it did."""
 
     def hold(self, why: Hold) -> None:
-        """Read nothing of it until this reason is gone and no other is left."""
+        """Stop reading from the program, until `release` was called for every reason."""
 
     def release(self, why: Hold) -> None: ...
 
     def refuse(self, error: RostraError) -> None:
-        """Hang up, saying why."""
+        """Send the error and close the connection."""
 
     def close(self, why: str) -> None:
-        """Hang up once our last words are written."""
+        """Close the connection once everything is written."""
 
     def abort(self, why: str) -> None:
-        """Hang up at once."""
+        """Close the connection at once."""
 
     def gone(self) -> None:
-        """The program is gone, or one of its endpoints: let go of what was kept for it."""
+        """The program, or one of its endpoints, is gone: free what was kept for it."""
 
     def ended(self) -> None:
-        """The last call: no program is there any more."""
+        """The last call: the session has ended."""
 
 
 class FrontPort(Protocol):
@@ -93,20 +94,20 @@ class FrontPort(Protocol):
 
     @property
     def stack(self) -> Stack:
-        """Of the node behind the front."""
+        """The stack of the node behind the front."""
 
     @property
     def turn_is_long(self) -> bool:
         """Has this turn no time for work that can wait?"""
 
     def step(self, event: Event) -> None:
-        """Give it to the node, and what comes of that to the front, before this returns."""
+        """Step the node with this event; its effects reach the front before this returns."""
 
     def report(self, effect: Effect) -> None:
         """Show this to the node's observers."""
 
     def step_soon(self, event: Event) -> None:
-        """The same in another turn: a program is being written to."""
+        """The same in the next turn, for use while a program is being written to."""
 
     def write_at_end_of_turn(self, writer: Writes) -> None: ...
 
@@ -116,24 +117,24 @@ class FrontPort(Protocol):
     def in_next_turn(self, work: Callable[[], None]) -> None: ...
 
     def reserve_number(self) -> Denied | None:
-        """See to it that no later life of this agent hands out the number of the next endpoint again; why it
-        cannot be opened, if the disk has no room for that."""
+        """Reserve the number of the next endpoint on disk, so that no later life of this agent uses it again.
+        Returns a refusal if the disk has no room."""
 
     def entered(self, group: Group) -> None:
         """A program enters a group with delivery: the data channel is needed."""
 
     def luck(self, endpoint: Endpoint, group: Group) -> int:
-        """A number for a member to make its choices with."""
+        """The random seed of a member."""
 
     @property
     def recorded(self) -> int:
         """The number of the last event that was recorded."""
 
     def wait_for_news(self, asker: object, at_most_s: float, ask: Callable[[], None]) -> None:
-        """Ask when another event is recorded, or when so much time has passed."""
+        """Call `ask` when another event is recorded, or when this much time has passed."""
 
     def inspected(self, document: bytes, after: int) -> bytes:
-        """What the node says of itself, and what only its driver knows."""
+        """The node's document for `Inspect`, with what only its driver knows."""
 
     def count(self, thing: str, label: str = "", by: int = 1) -> None: ...
 

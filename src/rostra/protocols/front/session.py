@@ -6,12 +6,12 @@
        │                                                            │                            ▼   │
        └────────────────────────────────────────────────────────────┴── Gap, baselines ── ReaderCatchesUp
 
-While a program is behind, notices to it are dropped and counted; when it reads again it is told how many it
-missed (`Gap`), and the front gives every group concerned a new baseline. Answers are never dropped: a program
-that does not take even those is disconnected.
+While a program is behind, notices to it are dropped and counted. When it reads again it gets their number
+(`Gap`), and a new baseline of every group concerned. Answers are never dropped: a program that does not read
+even those is disconnected.
 
-Messages of groups with delivery are never dropped: while a program does not read, or says that it has enough
-unread, its members are paused, and in the end the senders are blocked (X-090).
+Messages of groups with delivery are never dropped: while a program does not read, or reports that it has
+enough unread (`Reading`), its members are paused, and in the end the senders are blocked (X-090).
 """
 
 from collections.abc import Iterator
@@ -152,7 +152,7 @@ Holding = tuple[str, Group | Endpoint]
 
 
 class Missed:
-    """What an endpoint of a program that does not read was not told."""
+    """Notices to one endpoint that were dropped because its program does not read."""
 
     __slots__ = ("groups", "messages", "notices", "watched")
 
@@ -171,7 +171,7 @@ class ReaderKeepsUp(Struct, frozen=True):
 
 
 class ReaderFull(Struct, frozen=True):
-    """Its buffer is full. What it is told is queued."""
+    """Its buffer is full: notices are queued."""
 
     is_full: ClassVar[bool] = True
     missed: ClassVar[None] = None
@@ -185,7 +185,7 @@ class ReaderBehind(Struct, frozen=True):
 
 
 class ReaderCatchesUp(Struct, frozen=True):
-    """There is room in its buffer again, and it has yet to be told what it missed: notices are dropped."""
+    """There is room in its buffer again, and its `Gap` is not sent yet: notices are dropped."""
 
     missed: dict[Endpoint, Missed]
     is_full: ClassVar[bool] = False
@@ -197,7 +197,7 @@ _KEEPS_UP: Final = ReaderKeepsUp()
 
 
 class ProgramSession:
-    """One program, from its hello to its end."""
+    """One program, from its handshake to the end of its connection."""
 
     __slots__ = (
         "_answers",
@@ -290,7 +290,7 @@ class ProgramSession:
             self.link.write_deliveries()
 
     def _next_items(self) -> list[Answered | Told]:
-        """What one frame holds."""
+        """The next answers and notices, as many as one frame may hold."""
         items, most = self._items, self.front.config.turn_records_max
         if self._queued + self._answers <= most:
             self._items, self._queued, self._answers = [], 0, 0
@@ -319,7 +319,7 @@ class ProgramSession:
 
     @property
     def is_put_off(self) -> bool:
-        """Is what it asks looked at in another turn?"""
+        """Do requests of it wait for another turn?"""
         return self._later is not None
 
     def _fall_behind(self) -> None:
@@ -356,7 +356,7 @@ class ProgramSession:
         front.heard(self)
         if self._later is not None:
             self._later += items
-        elif front.has_no_time():
+        elif front.turn_is_spent():
             self._put_off(items)
             self._port.at_end_of_turn(self.go_on)
         elif len(items) == 1:
@@ -368,7 +368,7 @@ class ProgramSession:
         front = self.front
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
-            if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
+            if taken == items_max or self._answers > records_max or (taken and front.turn_is_spent()):
                 self._put_off([item, *items])
                 self._port.in_next_turn(self.go_on)
                 return
@@ -402,7 +402,7 @@ class ProgramSession:
                     return
 
     def _put_off(self, items: list[Any]) -> None:
-        """Look at these later, and read nothing more until then. A ping is answered now."""
+        """Handle these in a later turn, and read nothing more until then. Pings are answered now."""
         for item in items:
             if type(item) is Ping:
                 self.link.say(Pong(item.number))
@@ -410,7 +410,7 @@ class ProgramSession:
         self.link.hold(Hold.TURN)
 
     def go_on(self) -> None:
-        """Another turn: look at what it said before, if it takes the answers."""
+        """Another turn: handle the requests that were put off, if its buffer has room for the answers."""
         if self._reader.is_full or self.joining or not self.link.is_open:
             return
         later, self._later = self._later or [], []  # what comes meanwhile comes after that
@@ -426,7 +426,7 @@ class ProgramSession:
         self.front.lost(self, why)
 
     def full(self) -> None:
-        """No more of its questions until it takes the answers to those it asked."""
+        """Its buffer is full: read no more requests until it has read the answers."""
         match self._reader:
             case ReaderKeepsUp() | ReaderFull():
                 self._reader = ReaderFull()
@@ -477,7 +477,7 @@ class ProgramSession:
             self.answer(token, denied(alone))
             return
         if not self.administers and isinstance(request, _ADMINISTRATION):
-            self.answer(token, front.no_administration())
+            self.answer(token, front.administration_refusal())
             return
         if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
@@ -504,7 +504,7 @@ class ProgramSession:
             front.enter(self, token, endpoint, request, is_new=is_new)
         elif type(request) is Exit:
             self.link.left(request.group)
-            front.exits(endpoint, request.group)
+            front.leaves(endpoint, request.group)
             front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
         elif type(request) is JoinAgreed:
             front.join_agreed(self, token, endpoint, request, is_new=is_new)
@@ -512,7 +512,7 @@ class ProgramSession:
             front.join_ordered(self, token, endpoint, request, is_new=is_new)
         elif type(request) is LeaveAgreed or type(request) is LeaveOrdered:
             front.leave_agreed(self, token, endpoint, request)
-        elif type(request) is Join and (refusal := front.is_spoken_in(request.group)) is not None:
+        elif type(request) is Join and (refusal := front.plain_join_refusal(request.group)) is not None:
             front.settled(self, endpoint, request, refusal, is_new=is_new)
             self.answer(token, refusal)
         elif type(request) is Join:
@@ -521,7 +521,7 @@ class ProgramSession:
             self._port.step(Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
 
     def expect(self, token: int, endpoint: Endpoint, request: Any, is_new: bool = False) -> int:
-        """Our name for a question of its: the answer to it will find its way."""
+        """A token of ours for a request of the program, under which the answer is found again."""
         self._asked += 1
         self._waiting[self._asked] = PendingRequest(token, endpoint, request, is_new)
         self.front.asks(self)
@@ -547,7 +547,7 @@ class ProgramSession:
         self._port.wait_for_news(self, inspect.wait_s, ask_now)
         return True
 
-    # What is said in groups
+    # Groups with delivery
 
     def enters(self, endpoint: Endpoint, group: Group) -> None:
         self._unread[endpoint, group] = False
@@ -556,7 +556,7 @@ class ProgramSession:
             self._port.step_soon(Paused(endpoint, group))
 
     def reads_views(self, endpoint: Endpoint, group: Group) -> None:
-        """It is told views of this group: none while it does not read."""
+        """It gets the views of this group, and none while it does not read."""
         self._unread.setdefault((endpoint, group), False)
         if self._reader.is_full:
             self._port.step_soon(Paused(endpoint, group))
@@ -571,7 +571,7 @@ class ProgramSession:
         self.link.left(group)
 
     def moved(self, endpoint: Endpoint, group: Group, to: Group) -> None:
-        """What it held of the one it holds of the other."""
+        """Its group was split or merged: the quota counts the membership under the new group."""
         held = self.held.get(endpoint, set())
         if ("in", group) in held:
             held.discard(("in", group))
@@ -580,7 +580,7 @@ class ProgramSession:
     def _submit(self, submit: Submit) -> None:
         endpoint = self.endpoints.get(submit.endpoint)
         if endpoint is None or (endpoint, submit.group) not in self._unread:
-            # It has left meanwhile, or was closed by us: what it says now is said to nobody.
+            # It has left meanwhile, or we closed its endpoint.
             self._port.count("ignored", "not in the group")
             return
         kind = OrderSubmitted if (endpoint, submit.group) in self._ordered else Submitted
@@ -596,8 +596,8 @@ class ProgramSession:
 
 
 def joined(items: list[Any], bytes_max: int) -> Iterator[Any]:
-    """The same, with blocks that one endpoint says to one group, one after the other, as one block: what a
-    block costs us and its receivers hardly depends on its size."""
+    """The same items, with consecutive blocks of one endpoint to one group joined into one: the cost of a
+    block hardly depends on its size."""
     run: list[Submit] = []
     size = count = 0
     for item in items:
@@ -668,14 +668,14 @@ GIVES_BACK: Final[dict[type, str]] = {
 
 
 def holding(request: Any) -> Holding:
-    """What an endpoint holds while this is granted, or no longer."""
+    """What this request takes of the user's quota, or gives back."""
     kind = type(request)
     about = request.endpoint if kind is WatchLife or kind is UnwatchLife else request.group
     return HOLDS.get(kind) or GIVES_BACK[kind], about
 
 
 _NEVER_DROPPED: Final = (Gap, Life, NotDelivered, *_SET_NOTICES)
-"""Not to be had again by asking. A program that does not read them is disconnected in the end."""
+"""A new baseline does not replace these. A program that does not read them is disconnected in the end."""
 
 _LISTS: Final = frozenset({Absolute, Joined, Snapshot, Changed, SetMembers})
 _DOCUMENTS: Final = frozenset({Inspected, Recalled})

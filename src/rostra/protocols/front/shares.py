@@ -1,4 +1,4 @@
-"""What one user of a host may hold of its agent, so that no user's programs take everything (Z-16).
+"""Quotas: what one user of a host may hold at its agent, so that no user's programs take everything (Z-16).
 
     user          the uid behind a Unix socket, as the kernel says; over TCP, the address it comes from
     programs      connections of programs                          ┐
@@ -31,7 +31,7 @@ class User:
 
 
 class Shares:
-    """`own_uid`: of the agent's own user, which is bounded by nothing but what there is."""
+    """`own_uid`: the agent's own user, who may use everything that is free."""
 
     def __init__(self, limits: ShareLimits, own_uid: int = 0) -> None:
         self.limits = limits
@@ -40,7 +40,7 @@ class Shares:
         self.users: dict[str, User] = {}
 
     def user(self, uid: int | None, ip: str) -> User:
-        """Who this is: a user of this machine, or of the machine at that address."""
+        """The user behind a connection: a uid of this machine, or the address that it comes from."""
         name = f"uid {uid}" if uid is not None else f"address {ip}"
         known = self.users.get(name)
         if known is None:
@@ -48,7 +48,8 @@ class Shares:
         return known
 
     def refusal(self, user: User, what: What, free: int | None = None) -> TooLarge | None:
-        """Why this user may not hold one more. `free`: where there may be less left than the limit says."""
+        """Why this user may not hold one more; None if it may. `free`: what is left, if that is less than the
+        limit allows."""
         limit: int = getattr(self.limits, f"{what}_max")
         left = limit - getattr(self.all, what)
         left = left if free is None else min(left, free)
@@ -66,7 +67,7 @@ class Shares:
         )
 
     def asks_much(self, user: User) -> bool:
-        """Is it time to count? Every question comes past here."""
+        """Could this user be above its share? A cheap test for every request, before the exact one."""
         return self.all.questions + user.questions >= self.limits.questions_max
 
     def take(self, user: User, what: What, count: int = 1) -> None:

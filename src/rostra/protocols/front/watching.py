@@ -36,7 +36,7 @@ class WatchTable:
     def watch(
         self, session: ProgramSession, token: int, watcher: Endpoint, watch: Watch, *, is_new: bool
     ) -> None:
-        """Follow the group ourselves; what the node says to that is the watcher's answer."""
+        """Follow the group with the agent's own endpoint; the node's answer is the watcher's."""
         front = self._front
         if self.own is None:
             self._waiting.append((session, token, watcher, watch, is_new))
@@ -65,11 +65,11 @@ class WatchTable:
         return Done()
 
     def gone(self, watcher: Endpoint) -> None:
-        """It is closed, or dead."""
+        """The watcher's endpoint was closed, or its program died."""
         self.watches.gone(self._front.port.now, watcher)
 
     def hear(self, notice: Any) -> None:
-        """A notice to our own endpoint."""
+        """A notice to the agent's own endpoint."""
         self._front.carry_out(self.watches.told(notice))
 
     def skipped(self, watcher: Endpoint, group: Group, number: int) -> list[Effect]:
