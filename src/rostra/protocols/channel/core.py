@@ -10,9 +10,10 @@ The channel is best effort: a datagram that cannot be sent or accepted is counte
 protocols above retransmit. Nodes in one process need no datagrams at all.
 
 **Addresses.** A cluster's server is where the world file says (`[data]`, or the same address as under
-`[servers]`), and announces it to the other clusters with its join. An agent has any free port, and calls its
-server when one of its programs enters a group, and twice a second as long as one is in it. The answer says
-how the LAN is reached; that may change at any time, and costs a retransmission at most (X-107).
+`[servers]`), and announces it to the other clusters with its join. An agent has any free port, and sends its
+server a `Call` when one of its programs enters a group, and twice a second as long as one is in it. The
+answer, a `Directory`, says how the LAN is reached; that may change at any time, and costs a retransmission at
+most (X-107).
 
 **Authentication.** Each datagram has the tag of its world. A cluster's server makes a key when it starts and
 sends it to its hosts in the handshake of their control links; datagrams inside the LAN are sealed with it. A
@@ -65,7 +66,7 @@ Frame = Sequence[Any]
 
 
 class Codec(Protocol):
-    """How datagrams look between two drivers."""
+    """Encodes and decodes datagrams."""
 
     def pack(
         self, group: Group, source: Domain, to: Domain, messages: Iterable[AnyDataMessage], key: bytes
@@ -97,10 +98,10 @@ class ChannelPort(Protocol):
         """Is the control link of our node to this neighbour up?"""
 
     def peer_ip(self, node: Domain, peer: Domain) -> str | None:
-        """Where that link comes from; None if there is no connection."""
+        """The IP address of the neighbour's connection; None if there is none."""
 
     def receiving_hosts(self, node: Domain, group: Group) -> set[Domain]:
-        """The hosts of our node's LAN that have members in the group, as it knows them; without itself."""
+        """The other hosts of our node's LAN that have members in the group, as our node knows them."""
 
     def deliver(
         self, node: Domain, group: Group, source: Domain, messages: tuple[AnyDataMessage, ...]
@@ -113,10 +114,10 @@ class ChannelPort(Protocol):
         """To the group in which the servers of several clusters listen."""
 
     def listen(self, lan: Domain, group: Place, server: Place) -> None:
-        """Receive what is sent to this LAN by multicast, and be able to send so; raises `BadInput`."""
+        """Open the multicast sockets of this LAN, for receiving and sending; raises `BadInput`."""
 
     def open(self) -> None:
-        """Have a socket, if there is none yet and one can be had."""
+        """Open the unicast socket, unless it is open."""
 
     def flush_at_end_of_turn(self) -> None:
         """Call `flush` then."""
@@ -159,14 +160,15 @@ class ChannelCore:
     # Beginning and end
 
     def seal(self, cluster: Domain, key: bytes, wide_key: bytes) -> None:
-        """A cluster that is served here seals with these."""
+        """The keys of a cluster that is served here."""
         self._keys[cluster], self._wide_keys[cluster] = key, wide_key
 
     def serve(
         self, cluster: Domain, mode: str, group: Place | None, at: Place, *, first_probe: int, why: str
     ) -> None:
-        """Reach this LAN by `mode`; by its server where multicast is wished for (`auto`) and cannot be had.
-        `group`: where its hosts listen, if they can. `first_probe`: any number."""
+        """Serve this LAN in this mode. `auto` is multicast, or reflection where the multicast sockets cannot
+        be opened. `group`: the multicast address of the LAN. `first_probe`: any number to count probes
+        from."""
         self._hosts[cluster] = ReachabilityTable(certain=mode == "multicast", first=first_probe)
         if mode in ("auto", "multicast"):
             try:
@@ -182,7 +184,7 @@ class ChannelCore:
         self._port.note("data_mode", node=cluster, mode=mode, because=why)
 
     def serve_wide(self, cluster: Domain, group: Place) -> None:
-        """This cluster's server listens there, beside those of others."""
+        """The multicast group in which this cluster's server receives from those of other clusters."""
         self._wide_groups[cluster] = group
 
     def serve_no_longer(self, cluster: Domain) -> None:
@@ -196,7 +198,7 @@ class ChannelCore:
         self._groups[lan] = group
 
     def located_at(self, who: Domain, place: Place) -> None:
-        """From now on this cluster's server is there."""
+        """The address of this cluster's server was resolved."""
         self._places[who] = place
 
     def located(self, lan: Domain, at: TcpAddress, key: bytes, multicast: TcpAddress | None) -> None:
@@ -210,20 +212,20 @@ class ChannelCore:
     # Keys
 
     def introduce(self, node: Domain, peer: Domain, hello: Hello) -> Hello:
-        """Our greeting to a neighbour: a host of our LAN learns its key from it."""
+        """The Hello of a control link that we send: to a host of our LAN with the LAN's key."""
         key = self._keys.get(node, b"")
         if node == self._port.agent or not key or peer == ROOT or parent(peer) != node:
             return hello
         return replace(hello, key=key)
 
     def met(self, node: Domain, hello: Hello) -> Hello:
-        """A neighbour's greeting, without the key that may be in it."""
+        """A Hello that we received: keep the key in it, and return it without."""
         if node == self._port.agent and hello.path == parent(node):
             self._keys[hello.path] = hello.key
         return replace(hello, key=b"") if hello.key else hello
 
     def _key(self, source: Domain, to: Domain) -> bytes:
-        """What seals what this sender sends to those."""
+        """The key for datagrams of this source to this destination; empty if there is none."""
         if source != ROOT and (key := self._keys.get(parent(source))):
             return key
         if to in (LAN, ALL) or (to != ROOT and parent(to) == source):
@@ -233,7 +235,7 @@ class ChannelCore:
     # From the nodes
 
     def cast(self, node: Domain, group: Group, message: AnyDataMessage) -> None:
-        """To the whole LAN, in its mode."""
+        """Send to all hosts of the LAN that have members, and to its server, in the LAN's mode."""
         port = self._port
         if node != port.agent:
             agent = self._own_agent(node, group)
@@ -265,7 +267,8 @@ class ChannelCore:
             self._queue((via,), node, group, to, message)
 
     def broadcast(self, node: Domain, to: tuple[Domain, ...], group: Group, message: AnyDataMessage) -> None:
-        """To servers of other clusters: once to those that listen where we do, and to each of the others."""
+        """Send to servers of other clusters: by one multicast to those in our multicast group, and to each of
+        the others."""
         at_once = self.reached_at_once(node, to)
         if len(at_once) > 1:
             self._queue((WIDE,), node, group, WIDE, message)
@@ -276,7 +279,7 @@ class ChannelCore:
                 self.transmit(node, lan, group, message)
 
     def reached_at_once(self, cluster: Domain, others: Iterable[Domain]) -> list[Domain]:
-        """Which of these receive what this cluster sends to its group."""
+        """Those of these clusters whose servers receive in the same multicast group as ours."""
         where = self._wide_groups.get(cluster)
         if where is None:
             return []
@@ -285,16 +288,17 @@ class ChannelCore:
     def _spread(
         self, server: Domain, source: Domain, group: Group, messages: Iterable[AnyDataMessage]
     ) -> None:
-        """From here to every host of the LAN that has members, but the sender's."""
-        by_multicast, each = self._ways(server, group, source)
+        """From the server to every host of the LAN that has members, except the sender's."""
+        by_multicast, each = self._paths_to(server, group, source)
         for message in messages:
             if by_multicast:
                 self._queue((ALL,), source, group, ALL, message)
             if each:
                 self._queue(each, source, group, LAN, message)
 
-    def _ways(self, lan: Domain, group: Group, source: Domain) -> tuple[bool, tuple[Domain, ...]]:
-        """Whether to send it by multicast, and where else, of the hosts that are not in this process."""
+    def _paths_to(self, lan: Domain, group: Group, source: Domain) -> tuple[bool, tuple[Domain, ...]]:
+        """How to reach the receiving hosts outside this process: whether by multicast, and which by
+        unicast."""
         far = [h for h in self._receiving(lan, group) if h != source and not self._port.is_here(h)]
         if lan not in self._groups:
             return False, tuple(far)
@@ -311,7 +315,7 @@ class ChannelCore:
         self._queued.setdefault((via, source, group, to), []).append(message)
 
     def flush(self) -> None:
-        """The turn is over: fill datagrams."""
+        """End of the turn: pack what is queued into datagrams, and send them."""
         queued, self._queued = self._queued, {}
         for (via, source, group, to), messages in queued.items():
             key = self._key(source, to)
@@ -336,21 +340,23 @@ class ChannelCore:
     # Where hosts are, and how their LAN is reached
 
     def entered(self, group: Group) -> None:
-        """A program of our agent enters a group: its cluster's server needs to know where we are."""
+        """A program of our agent enters a group: send our address to the cluster's server, now and from time
+        to time."""
         self._call(group)
         if not self._calling:
             self._calling = True
             self._port.call_again()
 
     def call_again(self, group: Group | None) -> None:
-        """Of the groups that our agent's programs are in, one is as good as all of them."""
+        """Time for the next `Call`. `group`: any group that our programs are in; None ends the calls."""
         self._calling = group is not None
         if group is not None:
             self._call(group)
             self._port.call_again()
 
     def _call(self, group: Group) -> None:
-        """To our server alone; and to the LAN, where we may listen, because it may be received there."""
+        """Send `Call` to our server; if we listen for multicast, by multicast as well, to try that
+        direction."""
         agent = self._port.agent
         assert agent is not None, "only agents call"
         lan = parent(agent)
@@ -361,7 +367,7 @@ class ChannelCore:
             call = self._codec.word(group, agent, to, Call(self._probe_received), self._key(agent, to))
             self._send(via, agent, call)
 
-    def _called(self, lan: Domain, datagram: Datagram, call: Call, *, by_multicast: bool) -> None:
+    def _call_came(self, lan: Domain, datagram: Datagram, call: Call, *, by_multicast: bool) -> None:
         host, table = datagram.source, self._hosts.get(lan)
         if table is None:
             return
@@ -369,7 +375,7 @@ class ChannelCore:
         self._answer(lan, host, datagram.group)
         if by_multicast and not table.hears(host):
             self._probe(lan, datagram.group)  # it listens by now
-        if news and self._tells_places(lan):
+        if news and self._sends_addresses(lan):
             for other in table.hosts:
                 self._answer(lan, other, datagram.group)
 
@@ -377,23 +383,24 @@ class ChannelCore:
         mode, table = self.modes[lan], self._hosts[lan]
         multicast = str(TcpAddress(*self._groups[lan])) if lan in self._groups else ""
         others = (
-            [h for h in table.hosts if h != host and h in self._places] if self._tells_places(lan) else []
+            [h for h in table.hosts if h != host and h in self._places] if self._sends_addresses(lan) else []
         )
         for first in range(0, max(1, len(others)), PLACES_MAX):
             hosts = tuple([(h, *self._places[h]) for h in others[first : first + PLACES_MAX]])
             directory = Directory(mode, multicast, bool(multicast) and table.is_heard(host), hosts)
             self._send(host, lan, self._codec.word(group, lan, host, directory, self._key(lan, host)))
 
-    def _tells_places(self, lan: Domain) -> bool:
-        """Do its hosts need to know where the others are: to send to them, or to believe them unsealed?"""
+    def _sends_addresses(self, lan: Domain) -> bool:
+        """Do the hosts of this LAN need each other's addresses: to send to them, or to accept unsealed
+        datagrams?"""
         return self.modes[lan] == "fanout" or (self.modes[lan] == "multicast" and not self._keys.get(lan))
 
     def _probe(self, lan: Domain, group: Group) -> None:
         probe = Probe(self._hosts[lan].probe)
         self._send(ALL, lan, self._codec.word(group, lan, ALL, probe, self._key(lan, ALL)))
 
-    def _told(self, agent: Domain, group: Group, directory: Directory) -> None:
-        """Our server says how this LAN is reached."""
+    def _directory_came(self, agent: Domain, group: Group, directory: Directory) -> None:
+        """Our server sent its `Directory`: how this LAN is reached."""
         lan, before = parent(agent), self._directory
         where = parse_tcp(directory.multicast) if directory.multicast else None
         if where is not None and self._groups.get(lan) != (where.host, where.port):
@@ -422,19 +429,19 @@ class ChannelCore:
         if datagram.to == WIDE:
             self._take_wide(datagram, sender)
             return
-        node, word = self._whose(datagram), datagram.word
+        node, word = self._receiver_of(datagram), datagram.word
         is_agent = node is not None and node == port.agent
         if is_agent and isinstance(word, Call):
             return  # another host, to our server
         if node is None:
             port.count("not for us")
-        elif not self._believes(node, datagram, sender):
+        elif not self._is_authentic(node, datagram, sender):
             port.count("a stranger")
         elif word is None:
             self._take(node, datagram, octets)
         elif is_agent:
             if isinstance(word, Directory):
-                self._told(node, datagram.group, word)
+                self._directory_came(node, datagram.group, word)
             elif isinstance(word, Probe):
                 first, self._probe_received = self._probe_received == 0, word.number
                 if first:
@@ -442,19 +449,20 @@ class ChannelCore:
         elif isinstance(word, Call):
             if not by_multicast:
                 self._places[datagram.source] = sender
-            self._called(node, datagram, word, by_multicast=by_multicast)
+            self._call_came(node, datagram, word, by_multicast=by_multicast)
 
     def _take_wide(self, datagram: Datagram, sender: Place) -> None:
-        """For every cluster that is served here and listens where the sender sent it."""
+        """A datagram to the multicast group between clusters, for every cluster that is served here."""
         here = [each for each in self.modes if each in self._wide_groups and each != datagram.source]
         for cluster in here if datagram.word is None and datagram.messages else ():
-            if self._believes(cluster, datagram, sender):
+            if self._is_authentic(cluster, datagram, sender):
                 self._port.deliver(cluster, datagram.group, datagram.source, datagram.messages)
             else:
                 self._port.count("a stranger")
 
-    def _whose(self, datagram: Datagram) -> Domain | None:
-        """The server of the sender's LAN; of the cluster it is for; or the agent of a host in that LAN."""
+    def _receiver_of(self, datagram: Datagram) -> Domain | None:
+        """Which node of this process a datagram is for: the server of the sender's LAN, the server of the
+        cluster it is addressed to, or our agent. None if it is for none of them."""
         port, source, to = self._port, datagram.source, datagram.to
         if port.is_here(source):
             return None
@@ -469,15 +477,16 @@ class ChannelCore:
         lan = parent(agent)
         return agent if source == lan or parent(source) == lan else None
 
-    def _believes(self, node: Domain, datagram: Datagram, sender: Place) -> bool:
-        """Its seal is right, if it needs one. But where a node is, is only believed from there: an old call
-        that is sent again from elsewhere must not lead a stream astray."""
+    def _is_authentic(self, node: Domain, datagram: Datagram, sender: Place) -> bool:
+        """Is the datagram from its source? Its seal was checked when it was decoded. `Call` and `Directory`
+        carry addresses, so they must also come from the right one: an old `Call`, replayed from elsewhere,
+        must not redirect a stream."""
         port, source = self._port, datagram.source
         sealed = bool(self._key(source, datagram.to)) and not isinstance(datagram.word, Call | Directory)
         if node == port.agent:
             lan = parent(node)
             if not port.is_up(node, lan) or (datagram.word is not None and source != lan):
-                return False  # how the LAN is reached its server says, and no host
+                return False  # only the LAN's server may send a message about the channel
             return sealed or sender in (self._places.get(lan), self._places.get(source))
         if parent(source) != node:
             return sealed or self._places.get(source) == sender
@@ -487,7 +496,7 @@ class ChannelCore:
         return sealed or ip == sender[0]
 
     def _take(self, node: Domain, datagram: Datagram, octets: Any) -> None:
-        """One of our nodes gets this; as the server of the sender's LAN it passes it on, too."""
+        """Deliver a datagram to one of our nodes. The server of the sender's LAN also forwards it."""
         group, source, to = datagram.group, datagram.source, datagram.to
         is_agent = node == self._port.agent
         if not datagram.messages:
@@ -520,7 +529,7 @@ class ChannelCore:
         if octets is None:
             self._spread(server, source, group, datagram.messages)
             return
-        by_multicast, each = self._ways(server, group, source)
+        by_multicast, each = self._paths_to(server, group, source)
         if to == ALL:  # the hosts that multicast reaches have it
             each = tuple([h for h in each if not self._hosts[server].hears(h)])
             by_multicast = False
@@ -537,8 +546,8 @@ class ChannelCore:
         return agent if agent is not None and agent in self._receiving(server, group) else None
 
     def _receiving(self, server: Domain, group: Group) -> list[Domain]:
-        """The hosts of a server's LAN that have members in the group, found out once in a turn; and those
-        whose members have left a moment ago, which wait to hear that all others have their last words."""
+        """The hosts of a server's LAN that have members in the group, looked up once per turn; and those
+        whose members left a moment ago, which wait until their last messages are acknowledged."""
         turn, hosts = self._listeners.get((server, group), (0, []))
         if turn != self._port.turn:
             among = self._port.receiving_hosts(server, group)
@@ -547,7 +556,7 @@ class ChannelCore:
         return hosts
 
     def _others(self, agent: Domain, group: Group) -> list[Domain]:
-        """The same as an agent knows it."""
+        """The other hosts of the agent's LAN that have members in the group, as the agent knows them."""
         turn, hosts = self._listeners.get((agent, group), (0, []))
         if turn != self._port.turn:
             hosts = sorted(self._port.receiving_hosts(agent, group))
@@ -584,7 +593,8 @@ class ChannelCore:
                     self._note_who_hears(lan, table)
 
     def _note_who_hears(self, lan: Domain, table: ReachabilityTable) -> None:
-        """Once for each change, and when it is certain."""
+        """Log for each host whether multicast works both ways: once per change, and only when it was
+        tried."""
         for host in table.hosts:
             works = table.hears(host) and table.is_heard(host)
             if works is not self._working.get(host) and (works or table.was_tried(host)):
@@ -598,7 +608,7 @@ class ChannelCore:
             del self._working[gone]
 
     def document(self, node: Domain) -> dict[str, Any]:
-        """How this node's data travels, for `inspect`."""
+        """Mode, keys and reachability of this node's data channel, for `inspect`."""
         is_agent = node == self._port.agent
         sealed = bool(self._keys.get(parent(node) if is_agent else node))
         if is_agent:
@@ -621,7 +631,7 @@ class ChannelCore:
 
 
 def _in_effect(directory: Directory) -> str:
-    """An agent that is not received by multicast sends everything to its server."""
+    """The mode of an agent: one whose multicast is not received sends everything to its server."""
     return "reflect" if directory.mode == "multicast" and not directory.audible else directory.mode
 
 

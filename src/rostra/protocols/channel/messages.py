@@ -37,7 +37,7 @@ WIDE: Final = Domain("**")
 
 
 class ChannelStruct(Struct, frozen=True, array_like=True, tag_field="kind"):
-    """About the channel itself."""
+    """A message about the channel itself."""
 
 
 class Call(ChannelStruct, frozen=True, tag=1):

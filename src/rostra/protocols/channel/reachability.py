@@ -5,10 +5,10 @@
     server ◀── Call, by multicast ────────── a host that is received: it may send by multicast
     server ── Directory(audible=True) ─────▶ that host
 
-Whether multicast arrives only the network knows, and it may change: a switch that forgets its listeners, a
-host behind a tunnel. So both directions are tried, for every host by itself and for as long as it is there. A
-host that does not receive is sent everything by its server, and one that is not received sends everything to
-its server: it costs those hosts what it would cost all of them without multicast.
+Whether multicast arrives can only be measured, and may change: a switch that forgets its listeners, a host
+behind a tunnel. So both directions are probed, for each host and for as long as it is there. A host that does
+not receive multicast gets everything from its server by unicast, and one whose multicast is not received
+sends everything to its server. Only those hosts pay for it.
 """
 
 from typing import Final
@@ -26,8 +26,8 @@ for longer, and after its end losses are repaired one by one for longer."""
 class ReachabilityTable:
     """The hosts of one LAN, as its server knows them.
 
-    `certain`: the world file says that multicast works, and no host is asked. `first`: any number from which
-    probes are counted, so that what a host received of an earlier life of this server is not taken for ours.
+    `certain`: the world file says that multicast works, and no host is probed. `first`: any number to count
+    probes from, so that a host's answer to an earlier life of this server is not taken for one to us.
     """
 
     def __init__(self, *, certain: bool = False, first: int = 0) -> None:
@@ -40,14 +40,14 @@ class ReachabilityTable:
         self._since: dict[Domain, int] = {}  # and since when it is here
 
     def next_probe(self) -> None:
-        """Time has passed: a host that has not called for a while is forgotten."""
+        """Begin the next probe, and forget hosts that have not called for a while."""
         self.probe += 1
         for host in [host for host, then in self._called.items() if self.probe - then > 2 * MISSED_MAX]:
             for known in (self._called, self._heard, self._spoke, self._since):
                 known.pop(host, None)
 
     def called(self, host: Domain, heard: int, *, by_multicast: bool) -> bool:
-        """Is this new: a host that was not there, or was not received by multicast?"""
+        """A `Call` came. True if the host is new, or is received by multicast for the first time."""
         news = host not in self._called or (by_multicast and not self.is_heard(host))
         self._called[host] = self.probe
         self._since.setdefault(host, self.probe)
@@ -62,16 +62,16 @@ class ReachabilityTable:
         return sorted(self._called)
 
     def was_tried(self, host: Domain) -> bool:
-        """Long enough that silence means something, and it still calls."""
+        """Was it probed long enough to conclude from silence? Only hosts that still call are."""
         now = self.probe
         return now - self._since.get(host, now) > MISSED_MAX and now - self._called.get(host, 0) <= 2
 
     def hears(self, host: Domain) -> bool:
-        """Does multicast arrive there?"""
+        """Does our multicast reach this host?"""
         return self.certain or _lately(self._heard.get(host), self.probe)
 
     def is_heard(self, host: Domain) -> bool:
-        """Does what it says by multicast arrive here?"""
+        """Does this host's multicast reach us?"""
         return self.certain or _lately(self._spoke.get(host), self.probe)
 
 

@@ -1,14 +1,15 @@
-"""Frames from one host to several by the links of the servers, where no datagram of a LAN reaches.
+"""Frames from one host to several others over the links of the servers, beyond the reach of a LAN's
+datagrams.
 
     agent ── one frame ──▶ its server ──┬──▶ a host of its LAN
                                         └──▶ another server ──┬──▶ ...
                                                               └──▶ ...
 
-A server splits a frame where the ways to its hosts part, so that each link carries it once, and keeps
-nothing. It is the vehicle of sequences (S-081, `led/sequences.py`), and carries what stations of different
-clusters say to each other (`atomic/agent.py`). Links keep the order of frames and lose none while they are
-up; a frame whose next link is down is dropped. It is taken from the neighbour on the way to its source only,
-and goes up, across or down, never back (V-113).
+A server copies a frame where the paths to its destinations part, so that each link carries it once, and keeps
+no state. Sequences of led groups use it (S-081, `led/sequences.py`), and so do stations of different clusters
+(`atomic/agent.py`). Links keep the order of frames and lose none while they are up; a frame whose next link
+is down is dropped. A frame is accepted only from the neighbour towards its source, and goes up, across or
+down, never back (V-113).
 """
 
 from collections.abc import Collection
@@ -31,7 +32,7 @@ class SpreadFrame(Protocol):
     def hosts(self) -> tuple[Domain, ...]: ...
 
     def only(self, hosts: Collection[Domain]) -> Self:
-        """The same for some of its hosts."""
+        """The same frame, for these hosts only."""
 
 
 class FrameRelay(Service):
