@@ -146,7 +146,7 @@ def test_a_delegate_that_answers_no_heartbeat_of_a_stream_that_not_all_have_is_s
     bench.hear("huji.h1", data(A, 1, 3))
     bench.hear("mit", Report(()))
     bench.hear("huji.h1", Heartbeat((Pulse(A.endpoint, 3, 0),)))
-    effects = bench.fire("ways", now=bench.core.voice.now + bench.core.config.silent_s)
+    effects = bench.fire("ways", now=bench.core.context.now + bench.core.config.silent_s)
     assert noted(effects, "way is silent") == ["mit"]
 
 

@@ -286,9 +286,9 @@ def test_what_an_endpoint_had_asked_when_it_died_is_forgotten_with_it():
     host = Host()
     [first, second] = host.join(2)
     host.now = 60.0
-    host.step(TimerFired(first.reception.voice._key("snapshot", "")))
+    host.step(TimerFired(first.reception.context._key("snapshot", "")))
     assert [question.asker for question in host.core._asked.values()] == [first.me]
     host.step(EndpointGone(first.me))
     assert host.core._asked == {}
-    host.step(TimerFired(second.reception.voice._key("snapshot", "")))
+    host.step(TimerFired(second.reception.context._key("snapshot", "")))
     assert [question.asker for question in host.core._asked.values()] == [second.me]

@@ -22,7 +22,7 @@ from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.aggregate import Aggregate
-from rostra.protocols.fifo.audience import HostVoice
+from rostra.protocols.fifo.audience import HostContext
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
     Channel,
@@ -322,14 +322,14 @@ def test_it_says_nothing_before_everybody_can_hear_it():
     mouth.wait = None
     mouth.active()
     effects = mouth.hear(H1, data(ANN, 1, 2))
-    assert envelopes(effects) == [] and "submitted voice" not in timers(effects), (
+    assert envelopes(effects) == [] and "submitted context" not in timers(effects), (
         "that is not for time to say"
     )
     assert mouth.core.waits
     mouth.wait = 0.3
-    assert timers(mouth.core.feed(mouth.now)) == {"submitted voice": 0.3}
+    assert timers(mouth.core.feed(mouth.now)) == {"submitted context": 0.3}
     mouth.wait = 0.0
-    assert envelopes(mouth.fire("submitted voice", 0.3)) == [(ANN, 1, 2)]
+    assert envelopes(mouth.fire("submitted context", 0.3)) == [(ANN, 1, 2)]
     assert not mouth.core.waits
 
 
@@ -422,12 +422,12 @@ class Ears:
     def __init__(self) -> None:
         eve = MemberCore(G, Endpoint("mit.h1/eve#1"), FifoConfig(), luck=1)
         eve.ready = True
-        self.voice = HostVoice(G, eve.me, FifoConfig(), 1)
-        self.voice.audience.read(eve)
-        self.core = Origins(self.voice)
+        self.context = HostContext(G, eve.me, FifoConfig(), 1)
+        self.context.audience.read(eve)
+        self.core = Origins(self.context)
 
     def brought(self, by: Endpoint, number: int, *envelopes: Envelope) -> list[Effect]:
-        effects = self.voice.effects = []
+        effects = self.context.effects = []
         run = Run(number, len(envelopes), block_of([encode(each) for each in envelopes]))
         self.core.hand_on(by, run)
         return effects
@@ -502,7 +502,7 @@ def test_an_origin_is_forgotten_after_long_silence_and_not_while_its_last_words_
     ears = Ears()
     ears.brought(MOUTH, 1, envelope(ANN, 1))
     ears.brought(MOUTH, 2, envelope(BOB, 1))
-    ears.voice.now = 601.0
+    ears.context.now = 601.0
     ears.core.tidy({MOUTH: 1})
     assert list(ears.core.known) == [BOB], "ann's is stable, bob's is not"
     ears.core.ended(MOUTH, 1)

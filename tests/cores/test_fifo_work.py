@@ -52,7 +52,7 @@ class Receiver:
         self.core.step(now, ev.Heard(G, self.source, messages))
 
     def recover(self) -> None:
-        self.core.step(1.0, TimerFired(self.core.voice._key("recover", "")))
+        self.core.step(1.0, TimerFired(self.core.context._key("recover", "")))
 
 
 class Delegate(Receiver):

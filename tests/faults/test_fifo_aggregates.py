@@ -9,7 +9,7 @@ from rostra.groups.attributes import Role
 from rostra.names import Domain
 from rostra.protocols.fifo import aggregate
 from rostra.protocols.fifo import events as ev
-from rostra.protocols.fifo.voice import is_aggregate
+from rostra.protocols.fifo.context import is_aggregate
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Status
 

@@ -8,11 +8,11 @@ from rostra.groups.kinds import FIFO
 from rostra.groups.members import Because, Cause, Member, Part
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.fifo import events as ev
+from rostra.protocols.fifo.context import delegate_host
 from rostra.protocols.fifo.delegate import DelegateCore
 from rostra.protocols.fifo.invariants import delegate_violations, member_violations
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import Channel, Cut, CutEntry, decode_control, encode
-from rostra.protocols.fifo.voice import delegate_host
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of, payloads
@@ -86,7 +86,7 @@ class _Bench:
         return self.step(ev.Heard(G, Domain(source), messages))
 
     def fire(self, what: str, which: str = "", now: float | None = None) -> list[Effect]:
-        return self.step(TimerFired(self.core.voice._key(what, which)), now)
+        return self.step(TimerFired(self.core.context._key(what, which)), now)
 
 
 class MemberBench(_Bench):

@@ -55,8 +55,8 @@ from rostra.protocols.atomic.events import (
 )
 from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo import events as fifo_events
+from rostra.protocols.fifo.context import is_aggregate
 from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
-from rostra.protocols.fifo.voice import is_aggregate
 from rostra.protocols.flow.messages import Data as AnyDataMessage
 from rostra.protocols.flow.messages import Nak, Numbered
 from rostra.protocols.front.events import (

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.fifo import events as fifo
-from rostra.protocols.fifo.voice import is_aggregate
+from rostra.protocols.fifo.context import is_aggregate
 from rostra.protocols.flow.runs import payloads
 from rostra.sim.checkers import Broken, CheckVerdict, verdict_of
 from rostra.sim.history import (

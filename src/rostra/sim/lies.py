@@ -23,8 +23,8 @@ from rostra.errors import PeerError, RostraError
 from rostra.groups.members import Member
 from rostra.names import ROOT, Domain, Endpoint, Group, child, enclosing, host_of, inside
 from rostra.protocols.claims.messages import Claim
+from rostra.protocols.fifo.context import delegate_of, lan_of
 from rostra.protocols.fifo.messages import Control, encode
-from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.links.packets import NOBODY, Beat, Bye, Data, Hello
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.local import AGENT

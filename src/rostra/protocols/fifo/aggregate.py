@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable
 from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group, host_of
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.events import (
     Deliver,
     Heard,
@@ -47,7 +48,6 @@ from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import Envelope, encode
 from rostra.protocols.fifo.reception import Active
 from rostra.protocols.fifo.senders import ENTRIES_MAX
-from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, RANGES_MAX, Parts, questions
 from rostra.protocols.flow.messages import (
@@ -104,8 +104,8 @@ class Aggregate:
         self.group, self.me, self.config = group, me, config
         self.epoch = epoch
         self.next_seq = next_seq
-        self.voice = StepContext(group, me, config, luck, parts)
-        self.lan: Domain = self.voice.lan
+        self.context = StepContext(group, me, config, luck, parts)
+        self.lan: Domain = self.context.lan
         self.member: MemberCore | None = None
         self.origins: dict[Endpoint, SubmittingOrigin] = {}
         self._wait = wait
@@ -116,9 +116,9 @@ class Aggregate:
         )  # our number, whose, and up to which of its
         self._bytes = 0  # that wait to be emitted
         self._spoke_at: Instant = 0.0
-        self._holes = Alarm(self.voice, "submitted holes")
-        self._idle = Alarm(self.voice, "submitted idle")
-        self._voice_given = Alarm(self.voice, "submitted voice")
+        self._holes = Alarm(self.context, "submitted holes")
+        self._idle = Alarm(self.context, "submitted idle")
+        self._voice_given = Alarm(self.context, "submitted context")
 
     @property
     def over(self) -> bool:
@@ -130,8 +130,8 @@ class Aggregate:
         return bool(self._due)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        self.voice.now = now
-        effects = self.voice.effects = []
+        self.context.now = now
+        effects = self.context.effects = []
         match event:
             case Heard(_, source, messages):
                 self._heard(source, messages)
@@ -141,7 +141,7 @@ class Aggregate:
             case TimerFired(timer) if timer[4] == "submitted idle":
                 self._idle.fired()
                 self._tidy()
-            case TimerFired(timer) if timer[4] == "submitted voice":
+            case TimerFired(timer) if timer[4] == "submitted context":
                 self._voice_given.fired()  # and feed
             case TimerFired() | Noticed():
                 self._drive(event)
@@ -152,8 +152,8 @@ class Aggregate:
 
     def feed(self, now: Instant) -> list[Effect]:
         """Our delegate was stepped: we may be allowed to send now."""
-        self.voice.now = now
-        effects = self.voice.effects = []
+        self.context.now = now
+        effects = self.context.effects = []
         self._feed()
         return effects
 
@@ -171,7 +171,7 @@ class Aggregate:
         return False
 
     def room(self, stream: Stream, number: int) -> int:
-        """For parts of this message, should we wait for it."""
+        """How many bytes to keep for parts of this message; 0 if we do not wait for it."""
         origin = self.origins.get(stream)
         waits = origin is not None and origin.inbound.waits_for(number, self.config.held_messages)
         return self.config.parts_bytes if waits else 0
@@ -181,7 +181,7 @@ class Aggregate:
             match message:
                 case Data(stream, run, high) if stream in self.origins and host_of(stream) == source:
                     origin = self.origins[stream]
-                    origin.heard_at = self.voice.now
+                    origin.heard_at = self.context.now
                     self._take(origin, run)
                     origin.inbound.hear_high(high)
                     self._look_for_holes(origin)
@@ -194,57 +194,57 @@ class Aggregate:
                 case Heartbeat() | Nak():
                     self._drive(Heard(self.group, source, (message,)))  # from our delegate, about our stream
                 case _:
-                    self.voice.ignore(type(message).__name__, "not for an aggregate")
+                    self.context.ignore(type(message).__name__, "not for an aggregate")
 
     def _start(self, message: StartSubmit) -> None:
         """A program of our LAN has messages for the group."""
-        now, who = self.voice.now, message.origin
+        now, who = self.context.now, message.origin
         origin = self.origins.get(who)
         if origin is None or origin.since != message.since:
             if origin is not None:
                 self._drop(origin)  # an earlier submission of the same endpoint, which has ended
             origin = self.origins[who] = SubmittingOrigin(who, message.since, message.first, now)
-            self.voice.note("origin begins", f"{who} at {message.first}")
+            self.context.note("origin begins", f"{who} at {message.first}")
         origin.heard_at = now
-        self.voice.transmit(host_of(who), SubmitReply(who, message.req, self.epoch))
+        self.context.transmit(host_of(who), SubmitReply(who, message.req, self.epoch))
         self._join()
         self._idle.at(now + self.config.delegate_linger_s)
 
     def _take(self, origin: SubmittingOrigin, run: Run) -> None:
         inbound = origin.inbound
         if self._bytes + len(run.block) > self.config.queue_bytes and origin.due:
-            self.voice.ignore("Data", "no room for what is submitted")
+            self.context.ignore("Data", "no room for what is submitted")
             inbound.hear_high(run.end - 1)
             return
         before = inbound.store.bytes
         if not inbound.take(run, self.config.held_messages):
-            self.voice.ignore("Data", "duplicate")
+            self.context.ignore("Data", "duplicate")
         self._bytes += inbound.store.bytes - before
         if origin.due:
             self._due.setdefault(origin.endpoint, origin)
 
     def _pulse(self, origin: SubmittingOrigin, pulse: Pulse) -> None:
-        """It has sent all it has, and asks for acknowledgement."""
-        origin.heard_at = self.voice.now
+        """A submitter's heartbeat: it has sent everything, and asks for an acknowledgement."""
+        origin.heard_at = self.context.now
         origin.inbound.hear_high(pulse.high)
         self._look_for_holes(origin)
         self._acknowledge([origin])
 
     def _look_for_holes(self, origin: SubmittingOrigin) -> None:
-        origin.inbound.look_for_holes(self.config.held_messages, self.voice.now)
+        origin.inbound.look_for_holes(self.config.held_messages, self.context.now)
         self._holes.at(origin.inbound.holes.next_due)
 
     def _ask(self) -> None:
         """Request what is missing: at once, then with back-off."""
-        now, config = self.voice.now, self.config
+        now, config = self.context.now, self.config
         for who in sorted(self.origins):
             origin = self.origins[who]
-            parts, settle_s = self.voice.parts, config.nak_wait_max_s
+            parts, settle_s = self.context.parts, config.nak_wait_max_s
             due = parts.not_coming(now, who, origin.inbound.holes.due(now, RANGES_MAX), settle_s)
             if due:
                 attempt = max(hole.asked for hole in due) + 1
                 for nak in questions(who, due, self.lan, attempt, parts):
-                    self.voice.transmit(host_of(who), nak)
+                    self.context.transmit(host_of(who), nak)
                 for hole in due:
                     hole.asked, hole.asked_at = attempt, now
                     hole.due = now + config.nak_wait_max_s * min(2**attempt, config.backoff_max)
@@ -258,7 +258,7 @@ class Aggregate:
             self.member = MemberCore(
                 self.group, self.me, self.config, luck=self._luck, role=Role.SEND, next_seq=self.next_seq
             )
-            self._spoke_at = self.voice.now
+            self._spoke_at = self.context.now
             self._drive(JoinAsked(self.me, 0, self.group, self._luck, Role.SEND))
 
     def _feed(self) -> None:
@@ -271,9 +271,9 @@ class Aggregate:
             and isinstance(self.member.state, Active)
             and not self.member.sending.queued
         ):
-            wait_s = self._wait(self.voice.now)
+            wait_s = self._wait(self.context.now)
             if wait_s is None or wait_s > 0:
-                self._voice_given.at(None if wait_s is None else self.voice.now + wait_s)
+                self._voice_given.at(None if wait_s is None else self.context.now + wait_s)
                 break
             who = next(iter(self._due))
             origin = self._due.pop(who)
@@ -283,7 +283,7 @@ class Aggregate:
             number = self.member.sending.next_seq
             envelope = Envelope(who, origin.since, run.first, run.count, run.block, run.at)
             self._emitted.append((number, origin, run.end - 1))
-            self._spoke_at = self.voice.now
+            self._spoke_at = self.context.now
             self._drive(Submitted(self.me, self.group, 1, block_of([encode(envelope)]), run.at))
 
     def _next(self, origin: SubmittingOrigin) -> Run:
@@ -303,9 +303,9 @@ class Aggregate:
         """Step our member. We are its program, and take what it delivers."""
         member = self.member
         if member is None:
-            self.voice.ignore(type(event).__name__, "not in the group")
+            self.context.ignore(type(event).__name__, "not in the group")
             return
-        for effect in member.step(self.voice.now, event):
+        for effect in member.step(self.context.now, event):
             match effect:
                 case Deliver(_, _, Sent(stable)):
                     self._held_by_the_group(stable)
@@ -314,7 +314,7 @@ class Aggregate:
                 case Deliver() | Tuned():
                     pass
                 case _:
-                    self.voice.effects.append(effect)
+                    self.context.effects.append(effect)
 
     def _held_by_the_group(self, stable: int) -> None:
         """Every receiver has our messages up to this one: acknowledge them to their submitters (X-055)."""
@@ -333,7 +333,7 @@ class Aggregate:
         for host in sorted(by_host):
             pulses = by_host[host]
             for begin in range(0, len(pulses), ENTRIES_MAX):
-                self.voice.transmit(host, Heartbeat(tuple(pulses[begin : begin + ENTRIES_MAX])))
+                self.context.transmit(host, Heartbeat(tuple(pulses[begin : begin + ENTRIES_MAX])))
 
     def _parted(self, member: MemberCore) -> None:
         """We have left the group, mostly after a silence. Numbers go on if we come back (TX-11).
@@ -350,10 +350,10 @@ class Aggregate:
         del self.origins[origin.endpoint]
         self._due.pop(origin.endpoint, None)
         self._bytes -= origin.inbound.store.bytes
-        self.voice.note("origin ends", origin.endpoint)
+        self.context.note("origin ends", origin.endpoint)
 
     def _tidy(self) -> None:
-        now, config = self.voice.now, self.config
+        now, config = self.context.now, self.config
         for origin in [each for each in self.origins.values() if self._is_old(each)]:
             self._drop(origin)
         silent = now - self._spoke_at >= config.delegate_linger_s - 1e-9
@@ -363,5 +363,5 @@ class Aggregate:
             self._idle.at(now + config.delegate_linger_s)
 
     def _is_old(self, origin: SubmittingOrigin) -> bool:
-        quiet_s = self.voice.now - origin.heard_at
+        quiet_s = self.context.now - origin.heard_at
         return quiet_s >= self.config.remember_s and origin.acknowledged >= origin.inbound.next - 1

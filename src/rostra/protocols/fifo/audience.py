@@ -11,14 +11,14 @@ from collections.abc import Collection, Sequence
 from typing import Protocol, TypeGuard
 
 from rostra.names import Endpoint, Group
+from rostra.protocols.fifo.context import StepContext
 from rostra.protocols.fifo.events import ChangesTogether, Deliver, Gap, Item, Joined, JoinedTogether, Left
-from rostra.protocols.fifo.voice import StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 
 
 class Reader(Protocol):
-    """A member, as the machines see it that deliver to it."""
+    """A member of this host, as the state machines that deliver to it see it."""
 
     me: Endpoint
     ready: bool  # it was given its first list
@@ -67,8 +67,8 @@ def _is_new(item: GatheredItem) -> TypeGuard[Joined]:
     return isinstance(item, Joined) and not item.resumed
 
 
-class HostVoice(StepContext):
-    """A step context whose items go to an audience. `me` is the only member's name, or the host's."""
+class HostContext(StepContext):
+    """A step context whose items go to all readers of a host. `me` is the only member, or the host."""
 
     __slots__ = ("_gathered", "audience")
 
@@ -109,7 +109,7 @@ class HostVoice(StepContext):
 
     @property
     def speaks_as(self) -> Endpoint:
-        """The member that stands for all of them, where the protocol needs one name."""
+        """The member under whose name requests and acknowledgements of all of them are sent."""
         return next(iter(self.audience.members), self.me)
 
     def is_alone(self, who: Endpoint) -> bool:
@@ -117,8 +117,8 @@ class HostVoice(StepContext):
         return who in self.audience.members and len(self.audience.members) == 1
 
     def tell(self, item: Item, besides: Collection[Endpoint] = ()) -> None:
-        """To all readers that have had their first list, whether their programs read or not; `besides`: but
-        not to these."""
+        """Deliver an item to all readers that got their first list, paused or not, except those of
+        `besides`."""
         if self._gathered is not None and isinstance(item, GatheredItem):
             self._gathered.append((item, besides))
             return
@@ -134,7 +134,7 @@ class HostVoice(StepContext):
             self.effects.append(Deliver(reader.me, self.group, item))
 
     def hand_on(self, item: Item, stream: Endpoint, *, hold: bool = False) -> None:
-        """Messages, to those that read; `hold`: keep them for the others."""
+        """Deliver messages to the readers that are reading; with `hold`, keep them for the others."""
         if self._gathered:
             self.tell_gathered()
         effects, group = self.effects, self.group

@@ -43,6 +43,7 @@ from rostra.core.effects import (
 from rostra.core.stack import Service, ServiceName
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, incarnation_of, inside, parent
 from rostra.protocols.fifo.aggregate import Aggregate
+from rostra.protocols.fifo.context import AGGREGATE, delegate_host, delegate_of, timer
 from rostra.protocols.fifo.delegate import Backup, DelegateCore, In, Lingering
 from rostra.protocols.fifo.events import (
     Appointed,
@@ -57,7 +58,6 @@ from rostra.protocols.fifo.events import (
     Transmit,
 )
 from rostra.protocols.fifo.messages import ADHOC, Channel, decode_control
-from rostra.protocols.fifo.voice import AGGREGATE, delegate_host, delegate_of, timer
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fec import ParityMaker, ParityReader
 from rostra.protocols.flow.fragments import Fragments, pieces
@@ -228,7 +228,8 @@ class ClusterCore(Service):
             self._perform(now, delegate, delegate.step(now, Heard(group, source, tuple(heard))), out)
 
     def _room(self, group: Group, stream: Stream, number: int) -> int:
-        """For parts of this message, should one of the two wait for it."""
+        """How many bytes to keep for parts of this message; 0 if neither delegate nor aggregate waits for
+        it."""
         machines = [table[group] for table in (self.groups, self.aggregates) if group in table]
         return max([machine.room(stream, number) for machine in machines], default=0)
 

@@ -1,4 +1,4 @@
-"""The members of one host in FIFO groups: a service beside the host's agent.
+"""The members of one host in FIFO groups: a service of its agent.
 
       HostCore
       ┌────────────────────────────────────────┐
@@ -36,6 +36,7 @@ from rostra.groups.attributes import Role
 from rostra.groups.kinds import FIFO, LED_FIFO, MembershipKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
+from rostra.protocols.fifo.context import delegate_host
 from rostra.protocols.fifo.events import (
     LIST_KEEPER,
     AskMembership,
@@ -63,7 +64,6 @@ from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import DELEGATE, decode_control
 from rostra.protocols.fifo.reception import Expel, Reception, is_shared
 from rostra.protocols.fifo.submitter import Submitter
-from rostra.protocols.fifo.voice import delegate_host
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import Fragments, pieces
 from rostra.protocols.flow.messages import AnyDataMessage, Data, Heartbeat, Nak, Run, Stream
@@ -107,7 +107,7 @@ class HostCore(Service):
 
     @property
     def any_group(self) -> Group | None:
-        """One that our programs speak in, if any."""
+        """Any group in which our programs are members or submitters; None if there is none."""
         return next(iter((*self.members, *self.submitters)), None)
 
     def receiving_hosts(self, group: Group) -> set[Domain]:
@@ -163,7 +163,7 @@ class HostCore(Service):
         return out
 
     def hear(self, now: Instant, effects: Iterable[Effect]) -> list[Effect]:
-        """What the notice service says to members is for their machines; everything else passes."""
+        """Notices to FIFO members go to their state machines; everything else passes."""
         out: list[Effect] = []
         for effect in effects:
             if type(effect) is Tell:
@@ -184,7 +184,7 @@ class HostCore(Service):
     # Programs
 
     def join(self, now: Instant, event: JoinAsked, out: list[Effect]) -> None:
-        """Of agreed membership: for the service of such groups, as `gated.py` says."""
+        """A program joins; in a group of agreed membership, the service of such groups (`gated.py`)."""
         group, me, kind = event.group, event.endpoint, event.group_kind
         before = self.members.get(group, {}).get(me)
         if me not in self.local.endpoints:
@@ -223,7 +223,7 @@ class HostCore(Service):
         self.perform(now, member, member.step(now, event, present), out, joining=event.token)
 
     def _reception(self, event: JoinAsked) -> Reception | None:
-        """What this member shares with the others of its host, if it does."""
+        """The reception that this member shares with others of its host; None if it has its own."""
         group = event.group
         if not is_shared(event.role, event.slow):
             return None
@@ -241,7 +241,7 @@ class HostCore(Service):
             self.perform(now, member, member.hurry(now), out)
 
     def _submit(self, now: Instant, event: JoinAsked, before: MemberCore | None, out: list[Effect]) -> None:
-        """It will be in no view; but it may speak only where it might have joined."""
+        """A submitter is in no view, but may send only to groups that it could join."""
         group, me = event.group, event.endpoint
         try:
             self.local.check_may_join(group)
@@ -272,7 +272,7 @@ class HostCore(Service):
         for group in self._groups_of(endpoint):
             self.drive(now, group, endpoint, event, out)
         self._numbers.pop(endpoint, None)
-        # Nobody answers what it has asked; a reception that asked in its name asks again, in another's.
+        # Its requests will not be answered; a reception that made one in its name repeats it in another's.
         for token in [token for token, question in self._asked.items() if question.asker == endpoint]:
             del self._asked[token]
 
@@ -296,7 +296,7 @@ class HostCore(Service):
             self.perform(now, member, member.step(now, heard), out)
 
     def _apart(self, group: Group) -> list[MemberCore | Submitter]:
-        """Those who share no reception."""
+        """Members with a reception of their own, and submitters."""
         found: list[MemberCore | Submitter] = [
             each for each in self.members.get(group, {}).values() if each.reception.only
         ]
@@ -305,7 +305,7 @@ class HostCore(Service):
     def _heard_by_owners(
         self, now: Instant, group: Group, message: AnyDataMessage, out: list[Effect]
     ) -> None:
-        """What concerns the own stream of a member that shares its reception."""
+        """A message about the own stream of a member that shares its reception."""
         members = self.members.get(group, {})
         match message:
             case Data(stream, repair=True) | Nak(stream):
@@ -320,7 +320,7 @@ class HostCore(Service):
                 self.perform(now, member, member.hear(now, message), out)
 
     def _room(self, group: Group, stream: Stream, number: int) -> int:
-        """For parts of this message, should one of our members wait for it."""
+        """How many bytes to keep for parts of this message; 0 if no member of ours waits for it."""
         rooms = [each.room(stream, number) for each in self._apart(group) if isinstance(each, MemberCore)]
         if (reception := self.receptions.get(group)) is not None:
             rooms.append(reception.room(stream, number))
@@ -418,7 +418,7 @@ class HostCore(Service):
         message: AnyDataMessage,
         out: list[Effect],
     ) -> None:
-        """Members on the same host get it here, at the cost of one effect each."""
+        """Members on the same host get a message here, without the network."""
         if type(message) is Data and message.size:  # a repair, of which they may have the rest
             whole, needless = self._fragments.whole(now, speaker.group, (message,))
             self._overhear(speaker.group, needless, out)
@@ -493,7 +493,7 @@ class HostCore(Service):
                 out.append(Tell(endpoints, notice))
 
     def _tell(self, endpoints: tuple[Endpoint, ...], notice: object, out: list[Effect]) -> None:
-        """To those who are no members of this kind of group: delegates, and keys, are nothing to them."""
+        """A notice to programs that are not FIFO members: without delegates and their keys."""
         seen = shown_notice(notice)
         if seen is not None:
             out.append(Tell(endpoints, seen))
@@ -501,7 +501,7 @@ class HostCore(Service):
     def _told_members(
         self, now: Instant, group: Group, endpoints: tuple[Endpoint, ...], told: Noticed, out: list[Effect]
     ) -> None:
-        """What these are told in a group: once for all who share a reception."""
+        """A notice to members of a group: once for all that share a reception."""
         members = self.members.get(group, {})
         sharing = [each for each in endpoints if each in members and not members[each].reception.only]
         reception = self.receptions.get(group)
@@ -541,7 +541,8 @@ class HostCore(Service):
     def _answered_led(
         self, now: Instant, member: MemberCore, joining: int, result: object, out: list[Effect]
     ) -> None:
-        """The kind is claimed, and the directory lists the member; or not. Meanwhile it may have left."""
+        """The answer to the join of a led group: claimed and listed, or refused. It may have left
+        meanwhile."""
         if isinstance(result, ns.Denied):
             out.append(Answer(joining, result))
             self.perform(now, member, member.step(now, JoinRefused(result)), out)
@@ -554,7 +555,7 @@ class HostCore(Service):
             out += self.hear(now, self.stack.call(now, self, LIST_KEEPER, came))
 
     def _answered_gated(self, now: Instant, member: MemberCore, result: object, out: list[Effect]) -> None:
-        """The directory lists a member of an agreed group, or refuses it. Meanwhile it may have left."""
+        """The answer to the join of an agreed group: listed, or refused. It may have left meanwhile."""
         if isinstance(result, ns.Denied):
             self.gated.refused(now, member.group, member.me, result, out)
             self.perform(now, member, member.step(now, JoinRefused(result)), out)

@@ -25,6 +25,7 @@ from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, S
 from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member, Members, Stamp
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside
+from rostra.protocols.fifo.context import StepContext, delegate_of, lan_of
 from rostra.protocols.fifo.events import (
     Appointed,
     Heard,
@@ -66,7 +67,6 @@ from rostra.protocols.fifo.reception import receiver_of
 from rostra.protocols.fifo.relay import PartedStream, Relay
 from rostra.protocols.fifo.relays import Relays
 from rostra.protocols.fifo.slow import Patience
-from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 from rostra.protocols.flow.messages import (
@@ -142,19 +142,19 @@ class DelegateCore:
         self.state: State = Backup() if backup else Out()
         self.mirrors = Mirrors()
         self._mirroring = Mirroring(group, lan_of(me)) if mirrored else None
-        self.voice = StepContext(group, me, config, luck, parts)
-        self.lan = self.voice.lan
+        self.context = StepContext(group, me, config, luck, parts)
+        self.lan = self.context.lan
         self.epoch: Epoch = incarnation_of(me)
         self._forget_everything()
 
     def _forget_everything(self) -> None:
-        """As after a start: a group that we join again is a new one to us."""
+        """Reset to the state after a start: a group that we join again is a new one."""
         self.patience = Patience(self.config)
         self.view = GroupView(self.group)
         self.forwarding = Forwarding(self.lan)
-        self.relays = Relays(self.voice, self.forwarding, lambda: self.epoch)
-        self.planner = Planner(self.voice, self.forwarding, self.relays)
-        self.peers = Peers(self.voice, self.view, self.relays, self.forwarding, self.epoch)
+        self.relays = Relays(self.context, self.forwarding, lambda: self.epoch)
+        self.planner = Planner(self.context, self.forwarding, self.relays)
+        self.peers = Peers(self.context, self.view, self.relays, self.forwarding, self.epoch)
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
@@ -167,8 +167,8 @@ class DelegateCore:
         return isinstance(self.state, Out)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        self.voice.now = now
-        effects = self.voice.effects = []
+        self.context.now = now
+        effects = self.context.effects = []
         match event:
             case Heard(_, source, messages):
                 if isinstance(self.state, Out | Backup):
@@ -193,27 +193,27 @@ class DelegateCore:
         return effects
 
     def room(self, stream: Stream, number: int) -> int:
-        """For parts of this message, should we wait for it."""
+        """How many bytes to keep for parts of this message; 0 if we do not wait for it."""
         return 0 if isinstance(self.state, Out | Backup) else self.relays.room(stream, number)
 
     # Joining and leaving the group
 
     def _join(self) -> None:
         """0 → 1 (X-037)."""
-        self.voice.ask(ns.Join(self.group, group_kind=FIFO, attributes=DelegateAttributes(self.address)))
+        self.context.ask(ns.Join(self.group, group_kind=FIFO, attributes=DelegateAttributes(self.address)))
         self._wait_for_snapshot(self.config.snapshot_wait_s)
 
     def _wait_for_snapshot(self, wait_s: float) -> None:
         self._become(Joining(wait_s))
-        self.voice.set_timer(wait_s, "snapshot")
+        self.context.set_timer(wait_s, "snapshot")
 
     def _enter(self) -> None:
         """1 → 2: the list of members has come; kept messages are handled in the order they came (X-031)."""
-        self.voice.cancel_timer("snapshot")
+        self.context.cancel_timer("snapshot")
         self._become(In())
         self._mirror(whole=True)
         self.relays.awaited_lans |= set(self.peers.delegates)
-        self.voice.set_timer(self.config.semi_wait_s, "awaited")
+        self.context.set_timer(self.config.semi_wait_s, "awaited")
         self._linger_if_empty()
         for source, message in self.kept.take():
             self._control(source, message)
@@ -222,19 +222,19 @@ class DelegateCore:
     def _linger_if_empty(self) -> None:
         if not self.locals and isinstance(self.state, In):
             self._become(Lingering())
-            self.voice.set_timer(self.config.delegate_linger_s, "linger")
+            self.context.set_timer(self.config.delegate_linger_s, "linger")
 
     def _stay(self) -> None:
         if isinstance(self.state, Lingering):
-            self.voice.cancel_timer("linger")
+            self.context.cancel_timer("linger")
             self._become(In())
 
     def _linger_ended(self) -> None:
         """3 → 0, unless the last messages of a member that left are still needed: only we have them."""
         if any(relay.lan == self.lan for relay in self.relays.running.values()):
-            self.voice.set_timer(self.config.delegate_linger_s, "linger")
+            self.context.set_timer(self.config.delegate_linger_s, "linger")
             return
-        self.voice.ask(ns.Leave(self.group))
+        self.context.ask(ns.Leave(self.group))
         self.relays.spills.end_all()
         self._forget_everything()
         self._become(Out())
@@ -246,11 +246,11 @@ class DelegateCore:
             case ns.Message(source, data):
                 message = decode_control(data)
                 if message is None:
-                    self.voice.ignore("Message", "not a control message")
+                    self.context.ignore("Message", "not a control message")
                 else:
                     self._control(source, message)
             case _ if isinstance(self.state, Out | Backup):
-                self.voice.ignore(type(notice).__name__, "not in the group")
+                self.context.ignore(type(notice).__name__, "not in the group")
             case ns.Absolute(_, members):
                 listed = ns.Absolute(self.group, self._concerning(members))
                 self._report(self.view.replace(listed))
@@ -284,7 +284,8 @@ class DelegateCore:
         return tuple(kept)
 
     def _expect_lan_of(self, member: Member) -> None:
-        """Our senders get its join notice after us, and may send a welcome at once."""
+        """Pin the LAN of a new member: our senders get its join notice after us, and may send to it at
+        once."""
         lan, attributes = lan_of(member.endpoint), attributes_of(member)
         if lan != self.lan and isinstance(attributes, FifoAttributes) and attributes.role.receives:
             self.relays.expect_lan(lan)
@@ -292,7 +293,7 @@ class DelegateCore:
     def _report(self, reports: Iterable[ViewChanged | Ignored]) -> None:
         for report in reports:
             if isinstance(report, Ignored):
-                self.voice.effects.append(report)
+                self.context.effects.append(report)
             else:
                 self._changed(report)
 
@@ -352,7 +353,7 @@ class DelegateCore:
             elif receiver not in self.relays.receivers:
                 self.relays.await_receiver(receiver)
         if attributes.slow is Slow.EXPEL:
-            self.voice.set_timer(self.patience.look_s, "patience")
+            self.context.set_timer(self.patience.look_s, "patience")
         elif attributes.slow is Slow.SPILL and attributes.role.receives:
             self.relays.spills.willing.add(who)
         if not attributes.role.sends:
@@ -407,15 +408,15 @@ class DelegateCore:
     def _control(self, source: Endpoint, message: Control) -> None:
         match self.state, message:
             case Backup(), _:
-                self.voice.ignore(type(message).__name__, "a backup")
+                self.context.ignore(type(message).__name__, "a backup")
             case _ if not may_say(self.lan, source, message):
-                self.voice.ignore(type(message).__name__, "not for its sender to say")
+                self.context.ignore(type(message).__name__, "not for its sender to say")
             case Out(), (ForceJoin() | StartSync() | CutRequest()):
                 if not isinstance(message, ForceJoin):
                     self.kept.add(source, message)
                 self._join()
             case Out(), _:
-                self.voice.ignore(type(message).__name__, "not in the group")
+                self.context.ignore(type(message).__name__, "not in the group")
             case _, ForceJoin():
                 self._stay()
             case Joining(), _:
@@ -436,13 +437,13 @@ class DelegateCore:
                 self.planner.hear(lan_of(source), message)
             case _, Distances(_, lan, round_trips):
                 if self.peers.delegate(lan) is None:
-                    self.voice.ignore("Distances", "from a LAN without a delegate")
+                    self.context.ignore("Distances", "from a LAN without a delegate")
                 else:
                     self.planner.distances(lan, dict(round_trips))
 
     def _locate(self, lan: Domain, address: str) -> None:
         if (where := whereabouts(address)) is not None:
-            self.voice.effects.append(Located(lan, where))
+            self.context.effects.append(Located(lan, where))
 
     def _start_sync(self, source: Endpoint, message: StartSync) -> None:
         """Give a receiver its start in each stream, and pin it there in the same step (X-024, X-026)."""
@@ -451,7 +452,7 @@ class DelegateCore:
             self.kept.add(source, message)  # its join notice is on the way (TX-3)
             return
         if message.epoch != self.epoch:
-            self.voice.ignore("StartSync", "of another epoch")
+            self.context.ignore("StartSync", "of another epoch")
             return
         self._can_supply(source, message.first)
         for who, first in message.others:
@@ -471,7 +472,7 @@ class DelegateCore:
         self.relays.heard_of(receiver)
         for piece, last in pieces(cuts):
             reply = SyncReply(self.group, message.req, self.epoch, piece, self.channel, last)
-            self.voice.say(source, reply)
+            self.context.say(source, reply)
 
     def _can_supply(self, stream: Stream, first: int) -> None:
         """A sender of our LAN has nothing below this number any more."""
@@ -534,7 +535,7 @@ class DelegateCore:
         if source not in self.locals:
             self.kept.add(source, message)
         elif message.epoch != self.epoch:
-            self.voice.ignore("CutRequest", "of another epoch")
+            self.context.ignore("CutRequest", "of another epoch")
         elif (have := self._requests.whole(source, message)) is None:
             return
         elif self._complete if message.lan == self.lan else self.peers.is_active(message.lan):
@@ -554,7 +555,7 @@ class DelegateCore:
         unknown = tuple([each for each in message.members if each not in listed])
         for piece, last in pieces([cut]):
             reply = CutReply(self.group, message.req, self.epoch, piece[0], unknown, last)
-            self.voice.say(source, reply)
+            self.context.say(source, reply)
 
     def _peer_active(self, name: Domain) -> None:
         """The numbers of a LAN have come: answer the members that wait for them, and let it into the tree."""
@@ -577,11 +578,11 @@ class DelegateCore:
         if message.epoch in epochs:
             self._answer_view_id(name, message)
         elif epochs and message.epoch < max(epochs):
-            self.voice.ignore("ViewId", "of another epoch")
+            self.context.ignore("ViewId", "of another epoch")
         else:
             # Servers' meshes are not causal: its join notice is on another way (TX-7).
             peer.kept = message
-            self.voice.set_timer(self.config.semi_wait_s, "unnoticed", name)
+            self.context.set_timer(self.config.semi_wait_s, "unnoticed", name)
 
     def _answer_view_id(self, name: Domain, message: ViewId) -> None:
         """The numbers of our own senders, and a pin for that LAN at each (X-039, X-041)."""
@@ -601,7 +602,7 @@ class DelegateCore:
         else:
             self._owed[name] = message
         for piece, last in pieces([self._cut(self.lan, entries)]):
-            self.voice.say(
+            self.context.say(
                 delegate_of(name), CutReply(self.group, message.req, self.epoch, piece[0], (), last)
             )
         if was_expected:
@@ -628,7 +629,7 @@ class DelegateCore:
             self.planner.measured()
         match message:
             case Heartbeat((), _):
-                self.voice.transmit(source, Report(()))  # yes, it is heard
+                self.context.transmit(source, Report(()))  # yes, it is heard
             case Data():
                 self.relays.data(source, message)
             case Nak():
@@ -648,7 +649,7 @@ class DelegateCore:
             case Polled():
                 self.relays.polled(message)
             case _:
-                self.voice.ignore(type(message).__name__, "not for a delegate")
+                self.context.ignore(type(message).__name__, "not for a delegate")
 
     # Backups
 
@@ -657,44 +658,44 @@ class DelegateCore:
         if self._mirroring is not None:
             news = self._mirroring.news(self.epoch, list(self.locals), self.relays, whole=whole)
             if news is not None:
-                self.voice.effects.append(Replicate(self.group, news))
-            self.voice.set_timer(self.config.status_s, "mirror")
+                self.context.effects.append(Replicate(self.group, news))
+            self.context.set_timer(self.config.status_s, "mirror")
 
     def _replicated(self, message: Mirror | MirrorAsked) -> None:
         match self.state, message:
             case Backup(), Mirror():
                 if not self.mirrors.apply(message):
-                    self.voice.effects.append(Replicate(self.group, MirrorAsked(self.group, self.lan)))
+                    self.context.effects.append(Replicate(self.group, MirrorAsked(self.group, self.lan)))
             case ((In() | Lingering()), MirrorAsked()):
                 self._mirror(whole=True)
             case ((Joining() | In() | Lingering()), Mirror(epoch=epoch)) if epoch > self.epoch:
                 self._step_down()
             case _:
-                self.voice.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
+                self.context.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
 
     def _appointed(self, epoch: Epoch) -> None:
         """4 → 1 under the new epoch, from the mirrored state of our predecessor (X-100)."""
         if not isinstance(self.state, Backup) or epoch <= max(self.mirrors.epoch, self.epoch):
-            self.voice.ignore("Appointed", "not above the epochs before")
+            self.context.ignore("Appointed", "not above the epochs before")
             return
         before, self.epoch = self.mirrors.epoch, epoch
-        self.me = self.voice.me = endpoint(host_of(self.me), ADHOC, epoch)
+        self.me = self.context.me = endpoint(host_of(self.me), ADHOC, epoch)
         self._forget_everything()
-        until = self.voice.now + self.config.resume_s
+        until = self.context.now + self.config.resume_s
         for stream, mirrored in self.mirrors.streams.items():
             self.relays.parted[stream] = PartedStream(mirrored.stamp, mirrored.needed, until)
         self.relays.pinned.update(self.mirrors.peers)
         moved = DelegateMoved(self.group, self.lan, before, epoch, self.address)
         for member in self.mirrors.members:
-            self.voice.say(member, moved)
+            self.context.say(member, moved)
         for lan in sorted(self.mirrors.peers):
-            self.voice.say(delegate_of(lan), moved)
-        self.voice.note("takeover", f"{self.lan} {epoch}")
+            self.context.say(delegate_of(lan), moved)
+        self.context.note("takeover", f"{self.lan} {epoch}")
         self._join()
 
     def _step_down(self) -> None:
         """2, 3 → 4: a higher epoch acts for our LAN. Send nothing more as a delegate (X-104)."""
-        self.voice.ask(ns.Leave(self.group))
+        self.context.ask(ns.Leave(self.group))
         self.relays.spills.end_all()
         self._forget_everything()
         self.mirrors = Mirrors()
@@ -708,7 +709,7 @@ class DelegateCore:
         for who in self.patience.look(self.relays.running, may_go):
             self._expel(who, "too slow")
         if may_go:
-            self.voice.set_timer(self.patience.look_s, "patience")
+            self.context.set_timer(self.patience.look_s, "patience")
 
     def _expel_if(self, failed: tuple[Endpoint, str] | None) -> None:
         """The disk failed to write or read the backlog of a receiver."""
@@ -717,7 +718,7 @@ class DelegateCore:
             self._expel(who, f"too slow: {why}")
 
     def _expel(self, who: Endpoint, why: str) -> None:
-        """All senders wait for this receiver alone, and the group chose not to (X-091)."""
+        """All senders wait for this receiver alone, and its policy is `expel` (X-091)."""
         needed = self.relays.spills.needed
         acknowledged: Have = tuple(
             [
@@ -726,8 +727,8 @@ class DelegateCore:
                 if who in relay.pins.local
             ]
         )
-        self.voice.note("expelled", who)
-        self.voice.say(who, Excluded(self.group, why, acknowledged))
+        self.context.note("expelled", who)
+        self.context.say(who, Excluded(self.group, why, acknowledged))
         self.relays.unpin(who)
 
     # Timers
@@ -735,10 +736,10 @@ class DelegateCore:
     def _timer_fired(self, what: str, which: str) -> None:
         match self.state, what:
             case Joining(wait_s), "snapshot":
-                self.voice.resolve()
+                self.context.resolve()
                 self._wait_for_snapshot(min(2 * wait_s, self.config.snapshot_wait_max_s))
             case ((Out() | Joining() | Backup()), _):
-                self.voice.ignore("TimerFired", "not in the group")
+                self.context.ignore("TimerFired", "not in the group")
             case Lingering(), "linger":
                 self._linger_ended()
             case _, "peer":
@@ -749,7 +750,7 @@ class DelegateCore:
                 peer = self.peers.machines.get(Domain(which))
                 if peer is not None and peer.kept is not None:
                     peer.kept = None
-                    self.voice.resolve()
+                    self.context.resolve()
                     self.peers.end_if_empty(Domain(which))
             case _, "mirror":
                 self._mirror()
@@ -782,11 +783,11 @@ class DelegateCore:
             case _, "settled":
                 self.planner.settled()
             case _:
-                self.voice.ignore("TimerFired", "no longer waited for")
+                self.context.ignore("TimerFired", "no longer waited for")
 
     def _become(self, state: State) -> None:
         if type(state) is not type(self.state):
-            self.voice.note("delegate is", type(state).__name__)
+            self.context.note("delegate is", type(state).__name__)
         self.state = state
 
 

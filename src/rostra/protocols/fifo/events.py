@@ -129,14 +129,14 @@ class StreamsWanted(Effect, frozen=True):
 
 
 class StreamsUnwanted(Effect, frozen=True):
-    """It has left the agreed group, or will not come in: its streams end."""
+    """The member has left the agreed group, or will not join it: its streams end."""
 
     endpoint: Endpoint
     group: Group
 
 
 class ViewGiven(Effect, frozen=True):
-    """Its program was given this view, just now: the members, or how they differ from those before."""
+    """The program was given this view in this step: its members, or how they differ from those before."""
 
     endpoint: Endpoint
     group: Group
@@ -148,14 +148,14 @@ class ViewGiven(Effect, frozen=True):
 
 
 class SendingStopped(Effect, frozen=True):
-    """These have no living view: nothing that they send leaves the host, until `ViewGiven`."""
+    """These members have no living view: nothing that they send leaves the host until `ViewGiven`."""
 
     group: Group
     endpoints: tuple[Endpoint, ...]
 
 
 class StreamsAnswered(Event, frozen=True):
-    """`Done`: nothing is missed from now on of any stream. Or why that cannot be."""
+    """`Done`: from now on no message of any stream is missed. Or why the member cannot join."""
 
     endpoint: Endpoint
     group: Group
@@ -163,7 +163,7 @@ class StreamsAnswered(Event, frozen=True):
 
 
 class StreamsLost(Event, frozen=True):
-    """The member was expelled, for it did not keep up."""
+    """The member was expelled because it did not keep up."""
 
     endpoint: Endpoint
     group: Group
@@ -351,7 +351,7 @@ class JoinedTogether(Item, frozen=True, tag=13):
 
 
 class ChangesTogether(Item, frozen=True, tag=14):
-    """Several of these at once, in this order: members that were lost with a domain, or are back."""
+    """Several changes at once, in this order: members that were lost with a domain, or are back."""
 
     items: tuple[Joined | Left | Gap, ...]
 

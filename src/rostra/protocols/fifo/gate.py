@@ -1,16 +1,16 @@
-"""What a member of an agreed group is given of streams: no message before the view in which it was sent.
+"""Holding messages of an agreed group back until the view in which they were sent.
 
     View n ───────▶ ┌────────────┐ ──▶ View n, then what was sent in n and waited for it
     messages of a ─▶│ ReaderGate │ ──▶ at once, if the view in which they were sent is here,
     stream          └────────────┘     and the sender is in our view, or was in the one it sent in
 
-A message carries the number of the view that its sender had (`Run.view`). One of a later view than ours
-waits, and so does all that its sender sent after it; other streams go on. One of a view before our first is
-not for us: we were no member. After the view that removes a sender, messages that it sent before still come.
+A message carries the number of the view that its sender had (`Run.view`). A message of a later view than ours
+waits, and so do all that its sender sent after it; other streams go on. A message of a view before our first
+is dropped: we were not a member. After the view that removes a sender, messages that it sent before are still
+delivered.
 
-A sender that is in no view of ours may belong to a side of a partition that is agreed apart from ours. What
-it sends waits, until that is too much; from then on its messages are dropped, and if it
-appears in a view later, the program gets a `Gap`.
+A sender that is in no view of ours may be on the other side of a partition. Its messages wait up to a bound;
+beyond that they are dropped, and if the sender appears in a view later, the program gets a `Gap`.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ GONE_MAX: Final = 1_024
 
 
 class ReaderGate:
-    """One member's. Items go in, and come out when they may be delivered."""
+    """The gate of one member: items go in, and come out when they may be delivered."""
 
     __slots__ = (
         "_begun",
@@ -66,7 +66,7 @@ class ReaderGate:
         return self.waits >= WAITING_BYTES_MAX
 
     def passes(self, item: Delivered | Gap | Left) -> Iterable[Item]:
-        """The next of a stream: what may be delivered now."""
+        """The next item of a stream; returns what may be delivered now."""
         stream = item.stream if isinstance(item, Delivered) else item.endpoint
         if stream not in self._waiting and (shown := self._judge(stream, item)) is not None:
             return shown
@@ -76,7 +76,7 @@ class ReaderGate:
         return ()
 
     def given(self, view: ViewGiven) -> Iterable[Item]:
-        """The program was given this view: what may be delivered after it."""
+        """The program was given this view; returns what may be delivered after it."""
         before = self.members
         if view.members is None:
             self.members = before.difference(view.gone).union(view.joined)
@@ -136,9 +136,9 @@ class ReaderGate:
                 return None if stream not in self._shut else self._drop(stream, item)
             self._begun.add(stream)
             return (*self._missed(stream), item)
-        if isinstance(item, Left):  # the end of its stream; that it left is said by a view
+        if isinstance(item, Left):  # the end of its stream; a view shows that it left
             self._shut.pop(stream, None)
-            if item.why != "disconnected":  # then it may come back, and what was missed is told
+            if item.why != "disconnected":  # then it may come back, with a `Gap`
                 self._begun.discard(stream)
             return ()
         return (*self._missed(stream), item) if stream in self._begun else ()

@@ -1,15 +1,15 @@
-"""Members of one host in groups of agreed membership that are spoken in.
+"""Members of one host in agreed groups with FIFO multicast.
 
     agreed agent ── StreamsWanted ──▶ claim, list, sync with the delegate ── Ready ──▶ StreamsAnswered
                  ── ViewGiven ──────▶ messages that waited for it are delivered; it may send in this view
-                 ── SendingStopped ─▶ what it sends waits
+                 ── SendingStopped ─▶ what it submits is queued
                  ── StreamsUnwanted ▶ it leaves, as from any FIFO group
 
-Data plane first, then the agreed join: when a view with a new member is installed, its streams are pinned, so
-what is sent in that view reaches it. Leaving is the other way round.
+The data plane comes first, then the agreed join: when a view with a new member is installed, its streams are
+already pinned, so it gets all that is sent in that view. A leave goes the other way round.
 
-Views and messages reach a program as items of one sequence, in the order of effects. Nothing else of the
-streams does: who is there is said by the views alone.
+Views and messages reach a program as items of one sequence, in the order of effects. The streams' own
+`Joined` and `Left` do not: membership comes from the views alone.
 """
 
 from collections.abc import Iterable
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rostra.core.effects import Answer, CancelTimer, Effect, Ignored, Instant, SetTimer
 from rostra.core.stack import ServiceName
 from rostra.names import Endpoint, Group
+from rostra.protocols.fifo.context import timer
 from rostra.protocols.fifo.events import (
     Aggregated,
     ChangesTogether,
@@ -43,7 +44,6 @@ from rostra.protocols.fifo.events import (
     ViewGiven,
 )
 from rostra.protocols.fifo.gate import GIVE_UP_S, ReaderGate
-from rostra.protocols.fifo.voice import timer
 from rostra.protocols.relaxed.requests import Denied, Done
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class GatedMember:
 
 
 class GatedGroups:
-    """Of one host's core, which calls this with what concerns them."""
+    """All such groups of one host, called by its `HostCore`."""
 
     def __init__(self, host: "HostCore") -> None:
         self._host = host

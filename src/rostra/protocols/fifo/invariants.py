@@ -16,9 +16,9 @@ from rostra.protocols.flow.streams import Inbound
 
 
 def member_violations(core: MemberCore) -> list[str]:
-    """Of a member; of a shared reception with the first of its members."""
+    """Violations at a member; those of a shared reception are reported with its first member."""
     wrong = list(_own_stream(core))
-    if core.reception.voice.speaks_as == core.me:
+    if core.reception.context.speaks_as == core.me:
         wrong += [*_senders(core), *_speakers(core)]
     return wrong
 
@@ -45,7 +45,7 @@ def _senders(core: MemberCore) -> Iterator[str]:
     for stream in core.senders.announced:
         if stream in core.senders.running:
             yield f"{stream} has begun, and its number is asked for"
-    if any(core.reception.voice.is_alone(who) for who in (*core.senders.running, *core.senders.announced)):
+    if any(core.reception.context.is_alone(who) for who in (*core.senders.running, *core.senders.announced)):
         yield "a member hears itself"
 
 
@@ -75,7 +75,7 @@ def _inbound(stream: str, inbound: Inbound) -> Iterator[str]:
 
 
 def _joined(ranges: list[Range]) -> list[Range]:
-    """Neighbours as one."""
+    """The same ranges, with adjacent ones joined."""
     joined: list[Range] = []
     for first, last in ranges:
         if joined and joined[-1][1] + 1 == first:

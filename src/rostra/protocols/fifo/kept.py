@@ -12,7 +12,7 @@ no other host's; members ask again."""
 
 
 class Kept:
-    """In the order they came; a message that is repeated is kept once."""
+    """The kept messages, in the order they came; a repeated message is kept once."""
 
     def __init__(self) -> None:
         self._by_host: dict[Domain, dict[tuple[Endpoint, Control], int]] = {}

@@ -32,12 +32,12 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of, parent
-from rostra.protocols.fifo.audience import HostVoice
+from rostra.protocols.fifo.audience import HostContext
+from rostra.protocols.fifo.context import delegate_of, lan_of
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, CutRequest, attributes_of
 from rostra.protocols.fifo.pieces import pieces_of
 from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
 from rostra.protocols.fifo.senders import Senders
-from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch
 from rostra.protocols.relaxed.view import GroupView
 
@@ -66,8 +66,8 @@ class Lan:
 
 
 class Lans:
-    def __init__(self, voice: HostVoice, view: GroupView, senders: Senders) -> None:
-        self._voice = voice
+    def __init__(self, context: HostContext, view: GroupView, senders: Senders) -> None:
+        self._context = context
         self._view = view
         self._senders = senders
         self.machines: dict[Domain, Lan] = {}
@@ -88,7 +88,7 @@ class Lans:
 
     def forget_gone(self) -> None:
         """Forget members that left long ago: the oldest come first."""
-        while self.gone and self.gone[first := next(iter(self.gone))][1] <= self._voice.now:
+        while self.gone and self.gone[first := next(iter(self.gone))][1] <= self._context.now:
             del self.gone[first]
 
     def new_req(self) -> int:
@@ -124,7 +124,7 @@ class Lans:
                     senders.cut_short(me)
                 case never:
                     assert_never(never)
-        if me in self._voice.audience.members:
+        if me in self._context.audience.members:
             self._begin_ours(member, attributes)
             return
         match lan.phase:
@@ -172,7 +172,7 @@ class Lans:
     def delegate_joined(self, name: Domain, epoch: Epoch) -> None:
         lan = self.machine(name)
         before, lan.epoch = lan.epoch, self.delegate(name)
-        if name == self._voice.lan:
+        if name == self._context.lan:
             return  # the group machine asks its own delegate for everything
         match lan.phase:
             case LanPhase.WAIT_DELEGATE:
@@ -187,7 +187,7 @@ class Lans:
         if lan is None:
             return
         lan.epoch = self.delegate(name)
-        if lan.epoch is None and name != self._voice.lan:
+        if lan.epoch is None and name != self._context.lan:
             self._forget_req(lan)
             lan.phase = LanPhase.WAIT_DELEGATE
         self._end_if_empty(name)
@@ -204,9 +204,9 @@ class Lans:
     def cut_replied(self, reply: CutReply) -> None:
         lan = self.machines.get(reply.cut.lan)
         if lan is None or lan.req != reply.req:
-            self._voice.ignore("CutReply", "not asked for")
+            self._context.ignore("CutReply", "not asked for")
         elif reply.epoch != self.epoch:
-            self._voice.ignore("CutReply", "of another epoch")
+            self._context.ignore("CutReply", "of another epoch")
         else:
             lan.pieces += reply.cut.entries
             if reply.last:
@@ -227,9 +227,9 @@ class Lans:
             self._settle(complete)
 
     def begin_noticed(self, cut: Cut) -> Cut:
-        """A piece of the first reply of our delegate, before it is complete: senders that were noticed begin,
-        so that a crowd's are not all left to the last piece. The answer is the rest of it. No program has its
-        first list, so what they send meanwhile waits for that, and of one that leaves nothing is told."""
+        """A piece of our delegate's first reply: senders in it that were noticed begin now, so that those of
+        a crowd do not all begin with the last piece. Returns the rest of the piece. No program has its first
+        list yet, so messages wait, and a sender that leaves meanwhile makes no item."""
         rest: list[CutEntry] = []
         for entry in cut.entries:
             noticed = self._view.get(entry.endpoint)
@@ -247,7 +247,7 @@ class Lans:
         if cut.complete:
             lan.phase = LanPhase.ACTIVE
         elif lan.phase is not LanPhase.ACTIVE:
-            known = lan.epoch is not None or cut.lan == self._voice.lan
+            known = lan.epoch is not None or cut.lan == self._context.lan
             lan.phase = LanPhase.CUT if known else LanPhase.WAIT_DELEGATE
         for entry in cut.entries:
             self._apply_entry(entry)
@@ -256,7 +256,7 @@ class Lans:
     def _apply_entry(self, entry: CutEntry) -> None:
         who, senders = entry.endpoint, self._senders
         gone = self.gone.get(who)
-        if self._voice.is_alone(who) or (gone is not None and gone[0] > entry.stamp):
+        if self._context.is_alone(who) or (gone is not None and gone[0] > entry.stamp):
             return
         noticed = self._view.get(who)
         running = senders.running.get(who)
@@ -279,12 +279,12 @@ class Lans:
         asks: set[Domain] = set()
         for who in sorted(self.speakers.keys() - self._senders.running.keys()):
             lan = lans.get(lan_of(who))
-            if lan is None or self._voice.is_alone(who):
+            if lan is None or self._context.is_alone(who):
                 continue
             member = self.speakers[who]
             attributes = attributes_of(member)
             assert isinstance(attributes, FifoAttributes)
-            if who in self._voice.audience.members:
+            if who in self._context.audience.members:
                 self._begin_ours(member, attributes)
             elif member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
                 self._rises(member)
@@ -295,7 +295,7 @@ class Lans:
                 asks.add(lan.name)
         self.joined_all()
         for name in sorted(asks):
-            self._voice.set_timer(self._voice.config.cut_wait_s, "cut", name)
+            self._context.set_timer(self._context.config.cut_wait_s, "cut", name)
 
     def asked_too_long_ago(self, name: Domain) -> None:
         """T_cut: the reply is late, or a sender was not in it."""
@@ -319,9 +319,9 @@ class Lans:
         asked = self._announced(lan.name)[:ASKED_AT_ONCE] if lan.phase is LanPhase.ACTIVE else ()
         have = () if asked else self._senders.have(lan.name)
         for some, last in pieces_of(have):
-            request = CutRequest(self._voice.group, lan.req, self.epoch, lan.name, asked, some, last)
-            self._voice.say(delegate_of(self._voice.lan), request)
-        self._voice.set_timer(self._voice.config.cut_wait_s, "cut", lan.name)
+            request = CutRequest(self._context.group, lan.req, self.epoch, lan.name, asked, some, last)
+            self._context.say(delegate_of(self._context.lan), request)
+        self._context.set_timer(self._context.config.cut_wait_s, "cut", lan.name)
 
     def _announced(self, name: Domain) -> tuple[Endpoint, ...]:
         return tuple(sorted(who for who in self._senders.announced if lan_of(who) == name))
@@ -330,14 +330,14 @@ class Lans:
         if lan.req is not None:
             lan.req = None
             lan.pieces = []
-            self._voice.cancel_timer("cut", lan.name)
+            self._context.cancel_timer("cut", lan.name)
 
     def machine(self, name: Domain, *, asks: bool = True) -> Lan:
         lan = self.machines.get(name)
         if lan is None:
             lan = self.machines[name] = Lan(name)
             lan.epoch = self.delegate(name)
-            if lan.epoch is not None and name != self._voice.lan:
+            if lan.epoch is not None and name != self._context.lan:
                 lan.phase = LanPhase.CUT
                 if asks:
                     self._ask(lan)
@@ -352,7 +352,7 @@ class Lans:
 
     def _end_if_empty(self, name: Domain) -> None:
         lan = self.machines.get(name)
-        if lan is None or name == self._voice.lan or lan.epoch is not None:
+        if lan is None or name == self._context.lan or lan.epoch is not None:
             return
         senders = self._senders
         if not any(lan_of(who) == name for who in (*senders.running, *senders.announced)):

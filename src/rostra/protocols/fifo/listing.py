@@ -1,5 +1,5 @@
-"""A FIFO group's members as programs see them that watch or resolve it: without its delegates, which are
-members only for the protocol, and whose records hold keys."""
+"""A FIFO group's member list as watchers and resolvers get it: without delegates, which are members only for
+the protocol, and whose records hold keys."""
 
 from typing import Any, Final
 

@@ -21,6 +21,7 @@ from rostra.groups.attributes import FifoAttributes, Role, Slow
 from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Member
 from rostra.names import Endpoint, Group
+from rostra.protocols.fifo.context import StepContext
 from rostra.protocols.fifo.events import (
     Excluded,
     Heard,
@@ -50,7 +51,6 @@ from rostra.protocols.fifo.reception import (
 )
 from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.fifo.sending import Outbound
-from rostra.protocols.fifo.voice import StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
 from rostra.protocols.flow.messages import AnyDataMessage, Data, Heartbeat, Nak, Stream
@@ -72,7 +72,7 @@ InGroup = Inside | Departing
 class Leaving(Struct, frozen=True):
     """4: no new messages; the last ones are emitted, then repaired."""
 
-    said: bool  # the group was told that we left
+    said: bool  # our leave was announced
 
 
 State = Outside | WaitingSnapshot | Syncing | Active | Leaving | WaitingDelegate
@@ -101,11 +101,11 @@ class MemberCore:
         self.role, self.slow, self.meta = role, slow, meta
         self.config = config
         self._own: Outside | InGroup | Leaving = Outside()
-        self.voice = StepContext(group, me, config, luck, parts)
+        self.context = StepContext(group, me, config, luck, parts)
         self.reception = reception or Reception(
-            group, me, config, self.voice.luck, role=role, slow=slow, only=True, parts=parts
+            group, me, config, self.context.luck, role=role, slow=slow, only=True, parts=parts
         )
-        self.sending = Outbound(self.voice, next_seq)
+        self.sending = Outbound(self.context, next_seq)
         # As one of the reception's audience: see `Reader`.
         self.listed = False  # the snapshot that its join brought has come
         self.ready = False
@@ -145,12 +145,12 @@ class MemberCore:
         effects = self._begin(now)
         match event:
             case Heard(_, source, messages):
-                self.reception.voice.gather()
+                self.reception.context.gather()
                 for message in messages:
                     self._hear_own(message)
                     if self.reception.only and isinstance(self._own, InGroup):
                         self.reception.hear(source, message)
-                self.reception.voice.end_gathering()
+                self.reception.context.end_gathering()
             case Submitted(_, _, count, block, at):
                 self._submitted(count, block, at)
             case Noticed(notice):
@@ -199,9 +199,9 @@ class MemberCore:
         return effects
 
     def _begin(self, now: Instant) -> list[Effect]:
-        self.voice.now = now
+        self.context.now = now
         effects: list[Effect] = []
-        self.voice.effects = effects
+        self.context.effects = effects
         return self.reception.begin(now, effects)
 
     def _carry_out(self, order: Order) -> None:
@@ -213,14 +213,14 @@ class MemberCore:
                 self.sending.resend()
             case Expel(reason, fix):
                 if not self.mute:
-                    self.voice.tell(Excluded(reason, fix))
-                self.voice.ignore("Member", "excluded")
+                    self.context.tell(Excluded(reason, fix))
+                self.context.ignore("Member", "excluded")
                 self._leave(at_once=True)
 
     def _join(self, present: Mapping[Endpoint, Member]) -> None:
         """0 → 1."""
         attributes = FifoAttributes(self.role, self.sending.next_seq, self.slow)
-        self.voice.ask(ns.Join(self.group, meta=self.meta, group_kind=self.kind, attributes=attributes))
+        self.context.ask(ns.Join(self.group, meta=self.meta, group_kind=self.kind, attributes=attributes))
         self._own = Inside()
         self.reception.add(self, present)
         if self.role.sends:
@@ -242,26 +242,26 @@ class MemberCore:
                 self.sending.asked(message)
 
     def overhear(self, part: Data) -> None:
-        """A part of a message that no member of our host waits for."""
+        """A part of a message that no member of our host lacks: another holder repaired it."""
         if part.stream == self.me and part.repair:
             self.sending.heard_repair(part)
         elif self.reception.only:
             self.senders.overhear(part)
 
     def room(self, stream: Stream, number: int) -> int:
-        """For parts of this message, should we wait for it."""
+        """How many bytes to keep for parts of this message; 0 if we do not wait for it."""
         return self.reception.room(stream, number) if isinstance(self._own, InGroup) else 0
 
     def _submitted(self, count: int, block: bytes, at: float) -> None:
         if not self.role.sends:
-            self.voice.ignore("Submitted", "a receiver only")
+            self.context.ignore("Submitted", "a receiver only")
         elif not self.sending.submit(count, block, at):
-            self.voice.ignore("Submitted", "beyond the credit")
+            self.context.ignore("Submitted", "beyond the credit")
 
     def _hear_stable(self, stable: int) -> None:
         if not self.sending.hear_stable(stable):
             return
-        self.voice.tell(Sent(self.sending.stable))
+        self.context.tell(Sent(self.sending.stable))
         match self.state:
             case Leaving(said=False) if not self.sending.queued:
                 self._say_left()
@@ -284,7 +284,7 @@ class MemberCore:
                     self._own = Departing()
                     self.reception.silence(self)
                     self.sending.close()
-                    self.voice.set_timer(self.config.depart_s, "linger")
+                    self.context.set_timer(self.config.depart_s, "linger")
                 return
         if not self.sending.is_open:
             # No delegate knows us: what was queued is reported as not sent.
@@ -294,7 +294,7 @@ class MemberCore:
             return
         self._become(Leaving(said=False))
         self.sending.close()
-        self.voice.set_timer(self.config.linger_s, "linger")
+        self.context.set_timer(self.config.linger_s, "linger")
         if not self.sending.queued:
             self._say_left()
 
@@ -308,12 +308,12 @@ class MemberCore:
     def _say_left(self) -> None:
         self._become(Leaving(said=True))
         self._ask_leave()
-        self.voice.set_timer(self.config.linger_s, "linger")
+        self.context.set_timer(self.config.linger_s, "linger")
         if self.sending.settled:
             self._end()
 
     def _ask_leave(self) -> None:
-        self.voice.ask(ns.Leave(self.group, last=self.sending.last_seq))
+        self.context.ask(ns.Leave(self.group, last=self.sending.last_seq))
 
     def _gone(self) -> None:
         """The program died. What it has submitted still counts, and we can still repair it (X-049)."""
@@ -325,20 +325,20 @@ class MemberCore:
             self._end()
         else:
             self.sending.close()
-            self.voice.set_timer(self.config.linger_s, "linger")
+            self.context.set_timer(self.config.linger_s, "linger")
 
     def _end(self) -> None:
-        self.voice.cancel_timer("linger")
+        self.context.cancel_timer("linger")
         unconfirmed = self.sending.last_seq - self.sending.stable if self.sending.is_open else 0
         self._become(Outside())
-        self.voice.tell(Parted(unconfirmed, self.sending.queued))
+        self.context.tell(Parted(unconfirmed, self.sending.queued))
 
     # Timers
 
     def _timer_fired(self, what: str, which: str) -> None:
         match self._own, what:
             case Outside(), _:
-                self.voice.ignore("TimerFired", "not in the group")
+                self.context.ignore("TimerFired", "not in the group")
             case _, "heartbeat":
                 self.sending.pulse()
             case _, "repair":
@@ -359,6 +359,6 @@ class MemberCore:
 
     def _become(self, own: Outside | Leaving) -> None:
         if type(own) is not type(self._own):
-            self.voice.note("member is", type(own).__name__)
+            self.context.note("member is", type(own).__name__)
         self._own = own
         self.reception.remove(self)

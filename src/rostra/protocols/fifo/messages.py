@@ -259,7 +259,7 @@ _check_control: Final = check_of(Control)
 
 
 class Whereabouts(Struct, frozen=True):
-    """Where a LAN's data is taken, what seals it, and where its server listens besides (X-108)."""
+    """The address of a LAN's data channel, its key, and its multicast group between clusters (X-108)."""
 
     at: TcpAddress
     key: bytes = b""
@@ -302,8 +302,8 @@ def is_delegate(endpoint: Endpoint) -> bool:
 
 
 def attributes_of(member: Member) -> AnyAttributes | None:
-    """What it brought along as a member of this kind of group; None if it is of another kind. A delegate's
-    count only from where delegates speak."""
+    """The attributes of a FIFO member or delegate; None if the record is of another kind, or claims to be a
+    delegate and is not on a delegate's host."""
     attributes = member.attributes
     if type(attributes) is DelegateAttributes and not is_delegate(member.endpoint):
         return None

@@ -6,7 +6,8 @@
 
 A submitter keeps a message until every receiver has it. So the next aggregate begins, for each submitter, at
 or below the lowest number that some receiver lacks, and a receiver only has to drop duplicates (TX-24). If a
-number is left out nevertheless, this receiver was disconnected meanwhile, and is told of a gap (X-064).
+number is left out nevertheless, this receiver was disconnected meanwhile, and its program gets a `Gap`
+(X-064).
 """
 
 from functools import lru_cache
@@ -16,10 +17,10 @@ from msgspec import Struct
 from rostra.core.effects import Instant
 from rostra.errors import BadName
 from rostra.names import Endpoint, parse_endpoint
-from rostra.protocols.fifo.audience import HostVoice
+from rostra.protocols.fifo.audience import HostContext
+from rostra.protocols.fifo.context import lan_of
 from rostra.protocols.fifo.events import Aggregated, Gap
 from rostra.protocols.fifo.messages import Envelope, decode_envelope
-from rostra.protocols.fifo.voice import lan_of
 from rostra.protocols.flow.messages import Run, Stream
 from rostra.protocols.flow.runs import cut, is_sound, payloads
 
@@ -32,15 +33,15 @@ class Origin(Struct):
 
 
 class Origins:
-    def __init__(self, voice: HostVoice) -> None:
-        self._voice = voice
+    def __init__(self, context: HostContext) -> None:
+        self._context = context
         self.known: dict[Endpoint, Origin] = {}
 
     def hand_on(self, stream: Stream, run: Run) -> None:
         """Deliver a run of an aggregate, in order."""
         for number, envelope in enumerate(_opened(run.block, run.count), run.first):
             if envelope is None:
-                self._voice.ignore("Data", "not an envelope")
+                self._context.ignore("Data", "not an envelope")
             elif self._may_speak(stream, envelope.origin):
                 self._hand_on(stream, number, envelope)
 
@@ -53,10 +54,10 @@ class Origins:
         except BadName:
             is_name = False
         if not is_name:
-            self._voice.ignore("Data", "not an envelope")
+            self._context.ignore("Data", "not an envelope")
             return False
         if lan_of(origin) != lan_of(stream):
-            self._voice.ignore("Data", "an origin of another LAN")
+            self._context.ignore("Data", "an origin of another LAN")
             return False
         return True
 
@@ -64,18 +65,18 @@ class Origins:
         origin, run = envelope.origin, envelope.run
         known = self.known.get(origin)
         if known is None:
-            self.known[origin] = Origin(run.end - 1, stream, number, self._voice.now)
+            self.known[origin] = Origin(run.end - 1, stream, number, self._context.now)
         else:
             if run.end - 1 <= known.last:
-                self._voice.ignore("Data", "origin duplicate")
+                self._context.ignore("Data", "origin duplicate")
                 return
             due = max(known.last + 1, envelope.since)
             if run.first > due:
-                self._voice.hand_on(Gap(origin, due, run.first - 1), origin, hold=True)
+                self._context.hand_on(Gap(origin, due, run.first - 1), origin, hold=True)
             run = cut(run, max(run.first, known.last + 1), run.end)
             known.last, known.stream, known.number = run.end - 1, stream, number
-            known.heard_at = self._voice.now
-        self._voice.hand_on(Aggregated(origin, run, stream), origin, hold=True)
+            known.heard_at = self._context.now
+        self._context.hand_on(Aggregated(origin, run, stream), origin, hold=True)
 
     def ended(self, stream: Stream, stable: int) -> None:
         """This aggregate has ended. What every receiver has of it will not be submitted again."""
@@ -85,7 +86,7 @@ class Origins:
 
     def tidy(self, stable: dict[Stream, int]) -> None:
         """Forget submitters that were silent for long, unless their last message may be submitted again."""
-        old = self._voice.now - self._voice.config.remember_s
+        old = self._context.now - self._context.config.remember_s
         for who in [
             who
             for who, origin in self.known.items()

@@ -17,11 +17,11 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.fifo.context import StepContext, delegate_of, lan_of
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, ViewId, attributes_of
 from rostra.protocols.fifo.pieces import pieces_of
 from rostra.protocols.fifo.relay import RelayEnding
 from rostra.protocols.fifo.relays import Relays
-from rostra.protocols.fifo.voice import StepContext, delegate_of, lan_of
 from rostra.protocols.flow.messages import Epoch, Have
 from rostra.protocols.flow.tree import Forwarding, order
 from rostra.protocols.relaxed.view import GroupView
@@ -51,10 +51,10 @@ class Peer:
 
 class Peers:
     def __init__(
-        self, voice: StepContext, view: GroupView, relays: Relays, forwarding: Forwarding, epoch: Epoch
+        self, context: StepContext, view: GroupView, relays: Relays, forwarding: Forwarding, epoch: Epoch
     ) -> None:
         self._forwarding = forwarding
-        self._voice = voice
+        self._context = context
         self._view = view
         self._relays = relays
         self._epoch = epoch
@@ -91,7 +91,7 @@ class Peers:
         kept = peer.kept
         if kept is not None and kept.epoch == epoch:
             peer.kept = None
-            self._voice.cancel_timer("unnoticed", name)
+            self._context.cancel_timer("unnoticed", name)
             return kept
         return None
 
@@ -107,7 +107,7 @@ class Peers:
                 # Its LAN may be alive and have a successor soon: until then nothing that it is owed is
                 # forgotten, even if we know no member there: receivers are not in our view. If the whole LAN
                 # is lost, a domain notice says so, and the machine ends in the same step.
-                self._voice.set_timer(self._voice.config.semi_wait_s, "orphaned", name)
+                self._context.set_timer(self._context.config.semi_wait_s, "orphaned", name)
                 return
             self._relays.unpin_lan(name, cut_off=False)
         self.end_if_empty(name)
@@ -172,14 +172,14 @@ class Peers:
             peer.pieces = []
         peer.phase = PeerPhase.PEER_SYNC
         if not again:
-            peer.asked_at = self._voice.now
+            peer.asked_at = self._context.now
         tree = order(self._forwarding.tree)
         for some, last in pieces_of(self._have(peer.name)):
-            question = ViewId(self._voice.group, peer.req, self._epoch, peer.epoch, some, *tree, last)
-            self._voice.say(delegate_of(peer.name), question)
+            question = ViewId(self._context.group, peer.req, self._epoch, peer.epoch, some, *tree, last)
+            self._context.say(delegate_of(peer.name), question)
         round_trip = self._relays.repairs.round_trips.get(peer.name, 0.0)
-        wait = max(self._voice.config.peer_wait_min_s, 3 * round_trip)
-        self._voice.set_timer(wait, "peer", peer.name)
+        wait = max(self._context.config.peer_wait_min_s, 3 * round_trip)
+        self._context.set_timer(wait, "peer", peer.name)
 
     def asked_too_long_ago(self, name: Domain) -> None:
         peer = self.machines.get(name)
@@ -198,13 +198,13 @@ class Peers:
         """2 → 3, when the last piece is in."""
         peer = self.machines.get(reply.cut.lan)
         if peer is None or peer.req != reply.req or peer.epoch != reply.epoch:
-            self._voice.ignore("CutReply", "not asked for")
+            self._context.ignore("CutReply", "not asked for")
             return False
         peer.pieces += reply.cut.entries
         if not reply.last:
             return False
         entries, peer.pieces = peer.pieces, []
-        self._relays.repairs.measured(peer.name, self._voice.now - peer.asked_at)
+        self._relays.repairs.measured(peer.name, self._context.now - peer.asked_at)
         if reply.cut.complete:
             self._forget_req(peer)
             peer.phase = PeerPhase.ACTIVE
@@ -251,4 +251,4 @@ class Peers:
         if peer.req is not None:
             peer.req = None
             peer.pieces = []
-            self._voice.cancel_timer("peer", peer.name)
+            self._context.cancel_timer("peer", peer.name)

@@ -1,6 +1,7 @@
-"""Which control messages a delegate accepts from whom."""
+"""Which control messages a delegate accepts, by their source."""
 
 from rostra.names import Domain, Endpoint, parent
+from rostra.protocols.fifo.context import lan_of
 from rostra.protocols.fifo.messages import (
     Control,
     Cut,
@@ -13,7 +14,6 @@ from rostra.protocols.fifo.messages import (
     ViewId,
     is_delegate,
 )
-from rostra.protocols.fifo.voice import lan_of
 from rostra.protocols.flow.messages import ForwardingTree
 
 

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from rostra.names import Domain
+from rostra.protocols.fifo.context import StepContext, delegate_of
 from rostra.protocols.fifo.messages import Distances
 from rostra.protocols.fifo.relays import Relays
-from rostra.protocols.fifo.voice import StepContext, delegate_of
 from rostra.protocols.flow.messages import ForwardingTree
 from rostra.protocols.flow.tree import Forwarding, Links, order, plan
 
 
 class Planner:
-    def __init__(self, voice: StepContext, forwarding: Forwarding, relays: Relays) -> None:
-        self._voice = voice
-        self._config = voice.config
+    def __init__(self, context: StepContext, forwarding: Forwarding, relays: Relays) -> None:
+        self._context = context
+        self._config = context.config
         self._forwarding = forwarding
         self._relays = relays
         self._distances: dict[Domain, dict[Domain, float]] = {}  # as each of the others measured them
@@ -33,7 +33,7 @@ class Planner:
 
     @property
     def _here(self) -> set[Domain]:
-        return {self._voice.lan, *self._forwarding.present}
+        return {self._context.lan, *self._forwarding.present}
 
     @property
     def coordinator(self) -> Domain:
@@ -59,10 +59,10 @@ class Planner:
 
     def measured(self) -> None:
         """A round trip of ours has changed."""
-        if self.coordinator != self._voice.lan:
+        if self.coordinator != self._context.lan:
             round_trips = tuple(sorted(self._own().items()))
-            distances = Distances(self._voice.group, self._voice.lan, round_trips)
-            self._voice.say(delegate_of(self.coordinator), distances)
+            distances = Distances(self._context.group, self._context.lan, round_trips)
+            self._context.say(delegate_of(self.coordinator), distances)
         self.soon()
 
     def _own(self) -> dict[Domain, float]:
@@ -72,7 +72,7 @@ class Planner:
     def _round_trips(self) -> dict[tuple[Domain, Domain], float]:
         """Between each two, the lesser of what both measured: retransmissions only add to a measurement."""
         found: dict[tuple[Domain, Domain], float] = {}
-        measured = {**self._distances, self._voice.lan: self._own()}
+        measured = {**self._distances, self._context.lan: self._own()}
         for one in sorted(measured):
             for other, seconds in measured[one].items():
                 pair = (min(one, other), max(one, other))
@@ -84,17 +84,17 @@ class Planner:
 
     def soon(self) -> None:
         """Wait for more changes first: delegates often join together (X-070)."""
-        if self.coordinator == self._voice.lan and self._forwarding.present:
-            self._voice.set_timer(self._config.settle_s, "plan")
+        if self.coordinator == self._context.lan and self._forwarding.present:
+            self._context.set_timer(self._config.settle_s, "plan")
 
     def make(self) -> None:
-        if self.coordinator != self._voice.lan:
+        if self.coordinator != self._context.lan:
             return
         before = self._forwarding.tree
         kept = (*(() if before is None else before.links), *self._other_links)
         links = plan(
-            (self._voice.lan, *self._forwarding.present),
-            kept if self._relays.carries else (),  # where nothing was said, nothing can be delayed
+            (self._context.lan, *self._forwarding.present),
+            kept if self._relays.carries else (),  # where no message was sent, none can be delayed
             self._round_trips(),
             unknown_s=self._config.round_trip_s,
             fanout=self._config.fanout,
@@ -104,9 +104,9 @@ class Planner:
         if before is not None and (before.links, before.version) == (links, version):
             return
         version += 1
-        tree = ForwardingTree(self._voice.group, version, self._voice.lan, links)
+        tree = ForwardingTree(self._context.group, version, self._context.lan, links)
         for lan in sorted(self._forwarding.present):
-            self._voice.say(delegate_of(lan), tree)
+            self._context.say(delegate_of(lan), tree)
         self._use(tree)
 
     def teach(self, lan: Domain, theirs: tuple[int, Domain]) -> None:
@@ -114,28 +114,28 @@ class Planner:
         may have made a tree of its own meanwhile; if that has the higher version, our next one is above
         both."""
         tree = self._forwarding.tree
-        if tree is None or self._voice.lan != min(self._here - {lan}) or theirs == order(tree):
+        if tree is None or self._context.lan != min(self._here - {lan}) or theirs == order(tree):
             return
         if theirs > order(tree):
             self.versions = max(self.versions, theirs[0] + 1)
         else:
-            self._voice.say(delegate_of(lan), tree)
+            self._context.say(delegate_of(lan), tree)
 
     def hear(self, source: Domain, tree: ForwardingTree) -> None:
         self.versions = max(self.versions, tree.version)
         before = self._forwarding.tree
         if order(tree) > order(before):
             self._other_links = () if before is None else before.links
-            if before is not None and before.coordinator == self._voice.lan:
+            if before is not None and before.coordinator == self._context.lan:
                 # Others may use ours: the next one is made above both.
                 self.versions = max(self.versions, tree.version + 1)
             self._use(tree)
         else:
             # Of two sides that have found each other: the next tree keeps what it can of both.
             self._other_links = tree.links
-            self._voice.ignore("ForwardingTree", "older tree")
+            self._context.ignore("ForwardingTree", "older tree")
             if before is not None and order(tree) < order(before) and source == tree.coordinator:
-                self._voice.say(delegate_of(source), before)
+                self._context.say(delegate_of(source), before)
         self.soon()
 
     def _use(self, tree: ForwardingTree) -> None:
@@ -145,8 +145,8 @@ class Planner:
         self._forwarding.old = () if before is None else before.links
         self._forwarding.tree = tree
         self._forwarding.changed()
-        self._voice.note("tree", f"{tree.coordinator} {tree.version}")
-        self._voice.set_timer(self._config.settle_s, "settled")
+        self._context.note("tree", f"{tree.coordinator} {tree.version}")
+        self._context.set_timer(self._config.settle_s, "settled")
 
     def settled(self) -> None:
         """All delegates use the new links by now."""

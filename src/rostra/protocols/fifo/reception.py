@@ -30,7 +30,8 @@ from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, host_of, inside
-from rostra.protocols.fifo.audience import HostVoice
+from rostra.protocols.fifo.audience import HostContext
+from rostra.protocols.fifo.context import delegate_of, lan_of
 from rostra.protocols.fifo.events import Heard, Joined, Left, Noticed, Only, Ready, Tuned, Without
 from rostra.protocols.fifo.lan import Lans
 from rostra.protocols.fifo.messages import (
@@ -46,7 +47,6 @@ from rostra.protocols.fifo.messages import (
 )
 from rostra.protocols.fifo.messages import Excluded as ExcludedMessage
 from rostra.protocols.fifo.senders import Senders
-from rostra.protocols.fifo.voice import delegate_of, lan_of
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import NO_PARTS, Parts
@@ -152,14 +152,14 @@ class Reception:
         self.config = config
         self.role = role
         self.state: State = Outside()
-        self.voice = HostVoice(group, me, config, 0, parts)
-        self.voice.luck = luck
-        self.lan = self.voice.lan
+        self.context = HostContext(group, me, config, 0, parts)
+        self.context.luck = luck
+        self.lan = self.context.lan
         self.members: dict[Endpoint, MemberCore] = {}
         self.view = GroupView(group)
         spilled = slow is Slow.SPILL
-        self.senders = Senders(self.voice, Early(config), listens=role.receives, spilled=spilled)
-        self.lans = Lans(self.voice, self.view, self.senders)
+        self.senders = Senders(self.context, Early(config), listens=role.receives, spilled=spilled)
+        self.lans = Lans(self.context, self.view, self.senders)
         self.orders: list[tuple[Endpoint, Order]] = []  # for members; the host's core carries them out
         self.asked_as = me  # in whose name our last request was made: the answer comes to it
         self._unsaid = False  # a member joined since the delegate was last asked: it may lack its number
@@ -169,10 +169,10 @@ class Reception:
         effects = self.begin(now)
         match event:
             case Heard(_, source, messages):
-                self.voice.gather()  # streams of a crowd that end together are one item for each reader
+                self.context.gather()  # streams of a crowd that end together are one item for each reader
                 for message in messages:
                     self.hear(source, message)
-                self.voice.end_gathering()
+                self.context.end_gathering()
             case Noticed(notice):
                 self.told(notice, told)
             case TimerFired(timer):
@@ -183,13 +183,13 @@ class Reception:
 
     def begin(self, now: Instant, effects: list[Effect] | None = None) -> list[Effect]:
         """A step begins, of ours or of a member's."""
-        self.voice.now = now
-        self.voice.effects = [] if effects is None else effects
-        return self.voice.effects
+        self.context.now = now
+        self.context.effects = [] if effects is None else effects
+        return self.context.effects
 
     def asks(self) -> Endpoint:
-        """In whose name a request is made now."""
-        self.asked_as = self.voice.speaks_as
+        """The member in whose name a request is made now."""
+        self.asked_as = self.context.speaks_as
         return self.asked_as
 
     def take_orders(self) -> list[tuple[Endpoint, Order]]:
@@ -210,7 +210,7 @@ class Reception:
         if isinstance(self.state, Outside):
             self._wait_for_snapshot(self.config.snapshot_wait_s)
             return
-        self.voice.set_timer(self.config.snapshot_wait_s, "snapshot")
+        self.context.set_timer(self.config.snapshot_wait_s, "snapshot")
         match self.state:
             case Syncing() | Active(Syncing()):
                 self._unsaid = True
@@ -227,7 +227,7 @@ class Reception:
             self.senders.end_own(next(iter(self.members)))
         elif not self.members:
             for what in ("snapshot", "sync", "force"):
-                self.voice.cancel_timer(what)
+                self.context.cancel_timer(what)
             self.state = Outside()
 
     def pause(self, member: "MemberCore") -> None:
@@ -249,17 +249,17 @@ class Reception:
 
     def _wait_for_snapshot(self, wait_s: float) -> None:
         self._become(WaitingSnapshot(wait_s))
-        self.voice.set_timer(wait_s, "snapshot")
+        self.context.set_timer(wait_s, "snapshot")
 
     def _resolve_afresh(self) -> None:
         for stream in [each for each in self.senders.running if each not in self.members]:
             self.senders.forget(stream)  # of a reply whose last piece does not come
-        self.voice.resolve()
+        self.context.resolve()
         self._wait_for_snapshot(self.config.snapshot_wait_s)
 
     def _decide(self) -> None:
         """The list of members has come: is our delegate in it (X-011)?"""
-        self.voice.cancel_timer("snapshot")
+        self.context.cancel_timer("snapshot")
         epoch = self.lans.delegate(self.lan)
         if epoch is None:
             self._become(WaitingDelegate(self.lans.new_req()))
@@ -271,15 +271,15 @@ class Reception:
 
     def _force(self) -> None:
         assert isinstance(self.state, WaitingDelegate)
-        self.voice.say(delegate_of(self.lan), ForceJoin(self.group, self.state.req))
-        self.voice.set_timer(self.config.force_wait_s, "force")
+        self.context.say(delegate_of(self.lan), ForceJoin(self.group, self.state.req))
+        self.context.set_timer(self.config.force_wait_s, "force")
 
     def _ask_sync(self) -> None:
         """StartSync: for the first time, again with the same `req`, or to a successor with what we have; in
         several pieces if we have many streams."""
         match self.state:
             case Syncing(req, epoch) | Active(Syncing(req, epoch)):
-                me = self.voice.speaks_as
+                me = self.context.speaks_as
                 numbers = {who: each.sending.stable + 1 for who, each in sorted(self.members.items())}
                 first = numbers.pop(me, 1)
                 others = tuple([(who, n) for who, n in numbers.items() if self.members[who].role.sends])
@@ -291,11 +291,11 @@ class Reception:
                     request = StartSync(
                         self.group, req, self.role, epoch, first, some, others[:named], last=False
                     )
-                    self.voice.say(to, request)
+                    self.context.say(to, request)
                     others = others[named:]
                 self._unsaid = False
-                self.voice.say(to, StartSync(self.group, req, self.role, epoch, first, have, others))
-                self.voice.set_timer(self.config.sync_wait_s, "sync")
+                self.context.say(to, StartSync(self.group, req, self.role, epoch, first, have, others))
+                self.context.set_timer(self.config.sync_wait_s, "sync")
 
     def _let_speak(self) -> None:
         """Members may send: our delegate knows them by their join notices (TX-14)."""
@@ -307,10 +307,10 @@ class Reception:
     # Notices
 
     def told(self, notice: object, to: Iterable[Endpoint] = ()) -> None:
-        """What it changes is one item for each reader."""
-        self.voice.gather()
+        """A notice: all that it changes is one item for each reader."""
+        self.context.gather()
         self._told(notice, to)
-        self.voice.end_gathering()
+        self.context.end_gathering()
 
     def _told(self, notice: object, to: Iterable[Endpoint]) -> None:
         match notice:
@@ -327,7 +327,7 @@ class Reception:
                     if sends(member):
                         self.lans.fresh[member.endpoint] = member.stamp
             case ns.Left(_, endpoint, stamp):
-                self.lans.remember_gone(endpoint, stamp, self.voice.now + self.config.remember_s)
+                self.lans.remember_gone(endpoint, stamp, self.context.now + self.config.remember_s)
                 self.senders.forget_ended()
                 self.senders.left_unnoticed(endpoint, stamp)
         reports = _applied(self.view, notice)
@@ -335,7 +335,7 @@ class Reception:
             if isinstance(report, ViewChanged):
                 self._changed(report)
             else:
-                self.voice.effects.append(report)
+                self.context.effects.append(report)
         if isinstance(notice, ns.Absolute):
             self._listed(to)
 
@@ -359,21 +359,21 @@ class Reception:
             each for each in self.members.values() if each.listed and not each.ready and not each.mute
         ]
         if newcomers:
-            self.voice.tell_gathered()  # what is in their list is no change for them
+            self.context.tell_gathered()  # what is in their list is no change for them
             ready = Ready(self._everybody())
             for member in newcomers:
                 member.ready = True
-                self.voice.tell_one(member, ready)
+                self.context.tell_one(member, ready)
             self.senders.enter(newcomers)
         if not self.only and all(member.listed for member in self.members.values()):
-            self.voice.cancel_timer("snapshot")
+            self.context.cancel_timer("snapshot")
 
     def _changed(self, change: ViewChanged) -> None:
         active = isinstance(self.state, Active)
         why = change.why
         if active and isinstance(why, ns.Only | ns.Without) and any(map(_is_user, change.left)):
             item = Only if isinstance(why, ns.Only) else Without
-            self.voice.tell(item(why.domain, why.because))
+            self.context.tell(item(why.domain, why.because))
         for member in change.left:
             self._member_left(member, why, active)
         if isinstance(why, ns.Only | ns.Without):
@@ -399,7 +399,7 @@ class Reception:
             elif attributes.role.sends and self.role.receives:
                 self.lans.left(member, reason, last_seq)
             else:
-                self.voice.tell(Left(member.endpoint, reason, None))
+                self.context.tell(Left(member.endpoint, reason, None))
 
     def _member_joined(self, member: Member, cause: Cause | None, active: bool) -> None:
         attributes = attributes_of(member)
@@ -407,26 +407,26 @@ class Reception:
             self._delegate_joined(lan_of(member.endpoint), _epoch_of(member), active)
             return
         if not isinstance(attributes, FifoAttributes):
-            self.voice.ignore("Member", "not a member of this kind of group")
+            self.context.ignore("Member", "not a member of this kind of group")
             return
         if attributes.role.sends:
             self.lans.speakers[member.endpoint] = member
-        if active and not self.voice.is_alone(member.endpoint):
+        if active and not self.context.is_alone(member.endpoint):
             if attributes.role.sends and self.role.receives:
                 self.lans.joined(member, attributes, cause)
             else:
                 self.lans.sends_no_more(member.endpoint)
-                self.voice.tell(Joined(member.endpoint, attributes.role, member.meta))
+                self.context.tell(Joined(member.endpoint, attributes.role, member.meta))
 
     def _delegate_joined(self, lan: Domain, epoch: Epoch, active: bool) -> None:
         self.lans.delegates.setdefault(lan, set()).add(epoch)
         if lan == self.lan:
             match self.state:
                 case WaitingDelegate():
-                    self.voice.cancel_timer("force")
+                    self.context.cancel_timer("force")
                     self._resolve_afresh()
                 case Syncing(_, expected) if epoch > expected:
-                    self.voice.cancel_timer("sync")
+                    self.context.cancel_timer("sync")
                     self._resolve_afresh()
                 case Active(resync) if epoch == self.lans.delegate(lan):
                     if epoch != (self.lans.epoch if resync is None else resync.epoch):
@@ -442,21 +442,21 @@ class Reception:
         if lan == self.lan:
             match self.state:
                 case Syncing(_, expected) if epoch == expected:
-                    self.voice.cancel_timer("sync")
+                    self.context.cancel_timer("sync")
                     self._resolve_afresh()
                 case Active() if epoch == self.lans.epoch and not epochs:
                     # Streams of our own LAN go on; a successor, or we ourselves in a while, bring the rest.
                     self.lans.epoch = None
                     self._become(Active())
-                    self.voice.cancel_timer("sync")
-                    self.voice.set_timer(self.config.force_wait_s, "force")
+                    self.context.cancel_timer("sync")
+                    self.context.set_timer(self.config.force_wait_s, "force")
         elif active and self.role.receives:
             self.lans.delegate_left(lan)
 
     def _resync(self, epoch: Epoch) -> None:
         """A new delegate of our LAN: send it our numbers, and the messages that it may lack (X-100,
         X-101)."""
-        self.voice.cancel_timer("force")
+        self.context.cancel_timer("force")
         self._become(Active(Syncing(self.lans.new_req(), epoch)))
         self._ask_sync()
         self.orders += [(who, Resend()) for who in self.members]
@@ -467,7 +467,7 @@ class Reception:
         message = decode_control(data)
         match self.state, message:
             case _, None:
-                self.voice.ignore("Message", "not a control message")
+                self.context.ignore("Message", "not a control message")
             case ((Syncing(req, epoch, pieces) | Active(Syncing(req, epoch, pieces))), SyncReply()) if (
                 message.req == req and message.epoch == epoch
             ):
@@ -482,11 +482,11 @@ class Reception:
             case Active(), ExcludedMessage(_, reason):
                 self.orders.append((self.me, Expel(reason)))
             case Active(), NotListed():
-                self.voice.resolve()
+                self.context.resolve()
             case _, (SyncReply() | CutReply()):
-                self.voice.ignore(type(message).__name__, "not asked for")
+                self.context.ignore(type(message).__name__, "not asked for")
             case _:
-                self.voice.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
+                self.context.ignore(type(message).__name__, f"not expected when {type(self.state).__name__}")
 
     def _synced(self, syncing: Syncing, reply: SyncReply) -> None:
         """2 → 3, or the cuts of a new delegate in 3."""
@@ -494,10 +494,10 @@ class Reception:
         if not reply.last:
             self._become(syncing if first else Active(syncing))
             return
-        self.voice.cancel_timer("sync")
+        self.context.cancel_timer("sync")
         self.lans.epoch = syncing.epoch
         self._become(Active())
-        self.voice.effects.append(Tuned(self.group, reply.channel))
+        self.context.effects.append(Tuned(self.group, reply.channel))
         if first:
             self._enter(syncing.pieces)
         else:
@@ -520,7 +520,7 @@ class Reception:
                 member = self.lans.speakers[who]
                 attributes = attributes_of(member)
                 if (
-                    not self.voice.is_alone(who)
+                    not self.context.is_alone(who)
                     and not self.senders.follows(who)
                     and isinstance(attributes, FifoAttributes)
                 ):
@@ -552,7 +552,7 @@ class Reception:
     def hear(self, source: Domain, message: AnyDataMessage) -> None:
         """One message of the data channel."""
         if type(message) is Data:
-            if self.role.receives and not self.voice.is_alone(message.stream):
+            if self.role.receives and not self.context.is_alone(message.stream):
                 self.senders.data(message)
             return
         match message:
@@ -567,13 +567,13 @@ class Reception:
             case Poll(stream):
                 sender = self.senders.running.get(stream)
                 if sender is not None:
-                    self.voice.transmit(source, Polled(stream, sender.inbound.next))
+                    self.context.transmit(source, Polled(stream, sender.inbound.next))
             case _:
-                self.voice.ignore(type(message).__name__, "not for a member")
+                self.context.ignore(type(message).__name__, "not for a member")
 
     def room(self, stream: Stream, number: int) -> int:
-        """For parts of this message, should we wait for it."""
-        if not self.role.receives or self.voice.is_alone(stream):
+        """How many bytes to keep for parts of this message; 0 if we do not wait for it."""
+        if not self.role.receives or self.context.is_alone(stream):
             return 0
         return self.senders.room(stream, number)
 
@@ -582,27 +582,27 @@ class Reception:
     def timer_fired(self, what: str, which: str) -> None:
         match self.state, what:
             case Outside(), _:
-                self.voice.ignore("TimerFired", "not in the group")
+                self.context.ignore("TimerFired", "not in the group")
             case WaitingSnapshot(wait_s), "snapshot":
-                self.voice.resolve()
+                self.context.resolve()
                 self._wait_for_snapshot(min(2 * wait_s, self.config.snapshot_wait_max_s))
             case _, "snapshot":
                 if not all(member.listed for member in self.members.values()):
-                    self.voice.resolve()
-                    self.voice.set_timer(self.config.snapshot_wait_max_s, "snapshot")
+                    self.context.resolve()
+                    self.context.set_timer(self.config.snapshot_wait_max_s, "snapshot")
             case WaitingDelegate(), "force":
                 self._force()
             case Active(), "force":
                 if self.lans.epoch is None:
-                    self.voice.say(delegate_of(self.lan), ForceJoin(self.group, self.lans.new_req()))
-                    self.voice.set_timer(self.config.force_wait_s, "force")
+                    self.context.say(delegate_of(self.lan), ForceJoin(self.group, self.lans.new_req()))
+                    self.context.set_timer(self.config.force_wait_s, "force")
             case _, "sync":
                 self._ask_sync()
             case _, "cut":
                 self.lans.asked_too_long_ago(Domain(which))
             case _, "semi":
                 if self.senders.semi_timed_out(Endpoint(which)):
-                    self.voice.resolve()
+                    self.context.resolve()
             case _, "drain":
                 self.senders.drain_timed_out(Endpoint(which))
             case _, "recover":
@@ -612,11 +612,11 @@ class Reception:
                 self.senders.tidy()
                 self.lans.forget_gone()
             case _:
-                self.voice.ignore("TimerFired", "no longer waited for")
+                self.context.ignore("TimerFired", "no longer waited for")
 
     def _become(self, state: State) -> None:
         if type(state) is not type(self.state):
-            self.voice.note("member is", type(state).__name__)
+            self.context.note("member is", type(state).__name__)
         self.state = state
 
 

@@ -21,7 +21,7 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Domain
-from rostra.protocols.fifo.voice import lan_of
+from rostra.protocols.fifo.context import lan_of
 from rostra.protocols.flow.messages import Stream
 from rostra.protocols.flow.recovery import Recent
 from rostra.protocols.flow.stability import Pins

@@ -20,6 +20,7 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Domain, Endpoint
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.messages import CutEntry
 from rostra.protocols.fifo.relay import (
     PartedStream,
@@ -32,7 +33,6 @@ from rostra.protocols.fifo.relay import (
 from rostra.protocols.fifo.repairs import Repairs
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.fifo.spill import Spills
-from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.fifo.ways import Ways
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.messages import (
@@ -56,13 +56,13 @@ POLL_WAIT_S = 0.05
 
 
 class Relays:
-    def __init__(self, voice: StepContext, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
-        self._voice = voice
-        self.lan = voice.lan
-        self._config = voice.config
+    def __init__(self, context: StepContext, forwarding: Forwarding, epoch: Callable[[], Epoch]) -> None:
+        self._context = context
+        self.lan = context.lan
+        self._config = context.config
         self._forwarding = forwarding
         self._epoch = epoch
-        self.early = Early(voice.config)
+        self.early = Early(context.config)
         self.running: dict[Stream, Relay] = {}
         self.unknown: dict[Stream, UnknownStream] = {}
         self.parted: dict[Stream, PartedStream] = {}
@@ -79,11 +79,11 @@ class Relays:
         self.pinned: dict[Domain, Epoch] = {}  # LANs that were given starts in our streams
         self._unannounced: dict[Stream, Relay] = {}  # home streams with something to announce
         self._unreported: dict[Stream, Relay] = {}  # others, whose home does not know how far we are
-        self.spills = Spills(voice, self.running, self._settle)
-        self.ways = Ways(voice)
-        self.repairs = Repairs(voice, self.running, forwarding, self.ways, self.spills)
-        self._announce = Alarm(voice, "announce")
-        self._report = Alarm(voice, "report")
+        self.spills = Spills(context, self.running, self._settle)
+        self.ways = Ways(context)
+        self.repairs = Repairs(context, self.running, forwarding, self.ways, self.spills)
+        self._announce = Alarm(context, "announce")
+        self._report = Alarm(context, "report")
 
     @property
     def carries(self) -> bool:
@@ -105,13 +105,13 @@ class Relays:
         for receiver in self.receivers | self.newcomers:
             if self.hears(receiver, stream):
                 relay.pins.pin(receiver, start)
-        if relay.lan == self._voice.lan:
+        if relay.lan == self._context.lan:
             for lan, epoch in self.pinned.items():
                 relay.pins.pin_lan(lan, epoch, start)
             for lan, until in self.expected.items():
                 relay.pins.expect_lan(lan, start, until)
-        self._voice.note("stream begins", f"{stream} at {start}")
-        source = self.early.source(stream) or self._voice.lan
+        self._context.note("stream begins", f"{stream} at {start}")
+        source = self.early.source(stream) or self._context.lan
         for run in self.early.take(stream):
             self._store(relay, Data(stream, run, run.end - 1, start - 1), source)
         return relay
@@ -130,11 +130,11 @@ class Relays:
                 self.repairs.look_for_holes(relay)
             case "disconnected":
                 final = inbound.high
-            case _ if relay.lan == self._voice.lan:
+            case _ if relay.lan == self._context.lan:
                 # Its agent may live and say its last number; else our LAN knows best how far it got (X-050).
                 relay.state = RelayPolling(inbound.next)
-                self._voice.cast(Poll(stream))
-                self._voice.set_timer(POLL_WAIT_S, "poll", stream)
+                self._context.cast(Poll(stream))
+                self._context.set_timer(POLL_WAIT_S, "poll", stream)
             case _:
                 relay.state = RelayAwaitingEnd()
         if final is not None:
@@ -144,14 +144,14 @@ class Relays:
         for_s = config.drain_s
         if why != "disconnected" and owed:
             for_s = config.farewell_s if why == "left" else config.linger_s
-        self._voice.set_timer(for_s, "drain", stream)
+        self._context.set_timer(for_s, "drain", stream)
         self._end_if_settled(relay)
 
     def lost(self, stream: Stream) -> None:
         """Lost with its domain: remember where our LAN would go on (X-066)."""
         relay = self.running.get(stream)
         if relay is not None:
-            until = self._voice.now + self._config.resume_s
+            until = self._context.now + self._config.resume_s
             self.tidy()
             self.parted[stream] = PartedStream(relay.stamp, relay.pins.least(relay.inbound.next), until)
         self.left(stream, "disconnected", None)
@@ -162,7 +162,7 @@ class Relays:
             table.pop(stream, None)
         self.repairs.drop(stream)
         self.early.take(stream)
-        self._voice.cancel_timer("drain", stream)
+        self._context.cancel_timer("drain", stream)
 
     def drain_timed_out(self, stream: Stream) -> None:
         relay = self.running.get(stream)
@@ -181,7 +181,7 @@ class Relays:
 
     def _end_if_settled(self, relay: Relay) -> None:
         match relay.state:
-            case RelayDraining(final) if relay.lan == self._voice.lan:
+            case RelayDraining(final) if relay.lan == self._context.lan:
                 settled = relay.pins.stable >= final and not relay.pins.serves_debts
                 if settled and relay.announced >= final:
                     self.drop(relay.stream)
@@ -232,10 +232,10 @@ class Relays:
         """The same for a LAN whose member is noticed before its delegate is. That takes some round trips to
         join, and no sender shall wait for it: what it will be owed is kept, as for a LAN that was lost
         (X-066)."""
-        if lan not in self.pinned and self.expected.get(lan, 0.0) <= self._voice.now:
-            until = self.expected[lan] = self._voice.now + self._config.resume_s
+        if lan not in self.pinned and self.expected.get(lan, 0.0) <= self._context.now:
+            until = self.expected[lan] = self._context.now + self._config.resume_s
             for relay in self.running.values():
-                if relay.lan == self._voice.lan and not relay.has_left:
+                if relay.lan == self._context.lan and not relay.has_left:
                     relay.pins.expect_lan(lan, relay.inbound.next, until)
 
     def await_receiver(self, receiver: Endpoint) -> None:
@@ -263,7 +263,7 @@ class Relays:
         buffer before it knows them. It requests the rest."""
         for _, relay in sorted(self.running.items()):
             start = relay.pins.owed_to(lan)
-            if relay.lan == self._voice.lan and start is not None:
+            if relay.lan == self._context.lan and start is not None:
                 room = self._config.early_bytes
                 last = min(relay.inbound.next, start + self._config.early_messages) - 1
                 for run in relay.inbound.store.get(start, last):
@@ -272,7 +272,7 @@ class Relays:
                         break
                     # One hop more than an answer to a question, by which its delegate would measure the way.
                     again = Data(relay.stream, run, relay.inbound.high, relay.pins.stable, repair=True, hop=1)
-                    self._voice.transmit(lan, again)
+                    self._context.transmit(lan, again)
 
     def offer(self, relay: Relay, receiver: Endpoint, needs: int | None) -> int:
         """Give a local receiver its start, and pin it there in the same step (X-025, X-026, TX-17)."""
@@ -304,12 +304,13 @@ class Relays:
         return start
 
     def _tell_debtor(self, relay: Relay, who: str) -> None:
-        """It is back, and lacks what all others have: announce that, its sender may have fallen silent."""
+        """A receiver is back and lacks messages that all others have: announce the last number, for the
+        sender may have fallen silent."""
         if who in relay.pins.debts:
             self._announce_soon(relay, at_once=False)
 
     def unpin(self, member: Endpoint, *, cut_off: bool = False) -> None:
-        """It is gone, and with it its receiver, unless other members share that."""
+        """A member is gone, and so is its receiver, unless other members share it."""
         receiver = self.receiver.pop(member, None)
         if receiver is None:
             return
@@ -325,7 +326,7 @@ class Relays:
         self.heard_of(receiver)
         self.receivers.discard(receiver)
         self.newcomers.discard(receiver)
-        until = self._voice.now + self._config.resume_s if cut_off else None
+        until = self._context.now + self._config.resume_s if cut_off else None
         self.spills.part(receiver, until)
         for _, relay in sorted(self.running.items()):
             if relay.pins.unpin(receiver, until):
@@ -334,9 +335,9 @@ class Relays:
     def unpin_lan(self, lan: Domain, *, cut_off: bool) -> None:
         self.heard_of_lan(lan)
         self.pinned.pop(lan, None)
-        until = self._voice.now + self._config.resume_s if cut_off else None
+        until = self._context.now + self._config.resume_s if cut_off else None
         for _, relay in sorted(self.running.items()):
-            if relay.lan == self._voice.lan and relay.pins.unpin_lan(lan, until):
+            if relay.lan == self._context.lan and relay.pins.unpin_lan(lan, until):
                 self._settle(relay)
 
     def heard_of(self, receiver: Endpoint) -> None:
@@ -381,11 +382,11 @@ class Relays:
             relay = self.running.get(entry.stream)
             if relay is None:
                 continue
-            if relay.lan == self._voice.lan:
+            if relay.lan == self._context.lan:
                 if relay.pins.acknowledge_lan(entry.lan, entry.epoch, entry.next):
                     self._settle(relay)
                 elif entry.next <= relay.pins.stable + 1:
-                    self._voice.transmit(source, Heartbeat((self._pulse_of(relay),), 1))
+                    self._context.transmit(source, Heartbeat((self._pulse_of(relay),), 1))
                     self._end_if_settled(relay)  # it may have been the last that was owed something
             else:
                 towards = self.repairs.towards_home(relay)
@@ -393,7 +394,7 @@ class Relays:
                     onward.setdefault(towards, []).append(entry)
         if report.hop < self._config.hops:
             for lan in sorted(onward):
-                self._voice.transmit(lan, Report(tuple(onward[lan]), report.hop + 1))
+                self._context.transmit(lan, Report(tuple(onward[lan]), report.hop + 1))
 
     def _settle(self, relay: Relay) -> None:
         """Recompute what is stable, or our report, after a receiver advanced or left. Nothing becomes stable
@@ -402,7 +403,7 @@ class Relays:
         (X-066)."""
         if self.awaited:
             return
-        if relay.lan == self._voice.lan:
+        if relay.lan == self._context.lan:
             if self.awaited_lans or relay.stream in self.parted:
                 return
             if relay.pins.settle(relay.inbound.next):
@@ -416,7 +417,7 @@ class Relays:
                 if self._is_news(relay, entry - relay.reported):
                     self.say_reports(only=relay)
                 else:
-                    self._report.at(self._voice.now + self._config.status_wan_s)
+                    self._report.at(self._context.now + self._config.status_wan_s)
 
     def _is_news(self, relay: Relay, messages: int) -> bool:
         """Is this progress worth a datagram at once, so that a fast sender is not blocked?"""
@@ -429,9 +430,9 @@ class Relays:
         relay = self.running.get(data.stream)
         if relay is None:
             if not self.early.keep(data.stream, data.run, source):
-                self._voice.ignore("Data", "no room for early data")
+                self._context.ignore("Data", "no room for early data")
         elif data.hop > self._config.hops:
-            self._voice.ignore("Data", "too many hops")
+            self._context.ignore("Data", "too many hops")
         elif (final := relay.final) is not None and data.run.end - 1 > final:
             self.early.keep(data.stream, data.run, source)
         else:
@@ -445,14 +446,14 @@ class Relays:
         inbound.told = inbound.next
         inbound.hear_high(data.high)
         if not pieces:
-            self._voice.ignore("Data", "duplicate")
+            self._context.ignore("Data", "duplicate")
         elif not data.repair and source in self._forwarding.present:
             relay.via = source
             relay.everywhere = data.hop == self._config.hops
         for piece in pieces:
             relay.unsettled_bytes += len(piece.block)
             self._forward(relay, data, piece, source)
-        if relay.lan != self._voice.lan and data.stable > relay.pins.stable:
+        if relay.lan != self._context.lan and data.stable > relay.pins.stable:
             self._hear_stable(relay, data.stable)
         if inbound.next <= inbound.high or inbound.holes.holes:
             self.repairs.look_for_holes(relay)
@@ -462,14 +463,14 @@ class Relays:
                 self.spills.tend(relay)
 
     def _forward(self, relay: Relay, data: Data, piece: Run, source: Domain) -> None:
-        voice = self._voice
+        context = self._context
         stable = relay.pins.stable
         onward = Data(data.stream, piece, relay.inbound.high, stable, data.repair, data.hop + 1)
-        if relay.lan != voice.lan and self.receivers:
-            voice.cast(onward)
+        if relay.lan != context.lan and self.receivers:
+            context.cast(onward)
         # The delegate towards home requests its own repairs: one that came round through us would make its
         # stream depend on whether we are here (X-002).
-        nearer = self._forwarding.towards(relay.lan) if data.repair and relay.lan != voice.lan else None
+        nearer = self._forwarding.towards(relay.lan) if data.repair and relay.lan != context.lan else None
         onward_to = [lan for lan in self._onward(relay) if lan not in (source, nearer)]
         for lan in onward_to:
             self.ways.said(lan)
@@ -478,7 +479,7 @@ class Relays:
             self.repairs.answer_askers(relay, onward, self._onward(relay))
 
     def _onward(self, relay: Relay) -> Iterable[Domain]:
-        if relay.lan == self._voice.lan:
+        if relay.lan == self._context.lan:
             return self._from_home
         return () if relay.everywhere else self._forwarding.neighbours
 
@@ -491,26 +492,26 @@ class Relays:
 
     @property
     def _says_it_once(self) -> bool:
-        """Not while a way is silent: the tree routes around it."""
+        """Is one multicast enough for all delegates? Not while a way is silent: the tree routes around it."""
         return self._config.between == "multicast" and not self.ways.silent
 
     def _spread(self, relay: Relay, lans: Sequence[Domain], data: Data) -> None:
         """To other delegates: to each, or to all by multicast. No hops are left then, so that none forwards
         it. Heartbeats go to each of them in any case: a delegate that multicast does not reach detects the
         loss."""
-        if relay.lan == self._voice.lan and self._says_it_once:
+        if relay.lan == self._context.lan and self._says_it_once:
             if lans:
-                self._voice.broadcast(lans, replace(data, hop=self._config.hops))
+                self._context.broadcast(lans, replace(data, hop=self._config.hops))
             return
         for lan in lans:
-            self._voice.transmit(lan, data)
+            self._context.transmit(lan, data)
 
     def pulse(self, source: Domain, pulse: Pulse, hop: int) -> None:
         """A heartbeat: of a sender of ours, or on its way from its home."""
         relay = self.running.get(pulse.stream)
         if relay is None or hop > self._config.hops:
             return
-        at_home = relay.lan == self._voice.lan
+        at_home = relay.lan == self._context.lan
         if not at_home and source not in (relay.via, relay.lan):
             # It is true from any source. But it has no number of its own, so it is forwarded only from where
             # its data came, or comes in the tree: else it would run in circles while links of two trees are
@@ -519,7 +520,7 @@ class Relays:
                 if source in self._forwarding.present:
                     relay.via = source
             elif source != self._forwarding.towards(relay.lan):
-                self._voice.ignore("Heartbeat", "not from its own direction")
+                self._context.ignore("Heartbeat", "not from its own direction")
                 return
         if relay.final is None:
             relay.inbound.hear_high(pulse.high)
@@ -532,12 +533,12 @@ class Relays:
         self.repairs.look_for_holes(relay)
         onward = Heartbeat((Pulse(pulse.stream, pulse.high, relay.pins.stable, pulse.final),), hop + 1)
         if not at_home and self.receivers:
-            self._voice.cast(onward)
+            self._context.cast(onward)
         for lan in self._onward(relay):
             if lan != source:
                 if relay.pins.stable < pulse.high:
                     self.ways.said(lan)
-                self._voice.transmit(lan, onward)
+                self._context.transmit(lan, onward)
         self._end_if_settled(relay)
 
     def _is_new(self, relay: Relay, pulse: Pulse) -> bool:
@@ -556,11 +557,11 @@ class Relays:
             relay.inbound.stable = relay.pins.stable
             self._forget(relay)
             if relay.state == RelayDraining(stable):
-                self._voice.set_timer(self._config.drain_s, "drain", relay.stream)  # nobody needs it any more
+                self._context.set_timer(self._config.drain_s, "drain", relay.stream)  # no receiver needs it
 
     def _forget(self, relay: Relay) -> None:
         share = int(self._config.resume_share * self._config.window_messages)
-        relay.inbound.store.forget(relay.pins.keep_from(self._voice.now, share) - 1)
+        relay.inbound.store.forget(relay.pins.keep_from(self._context.now, share) - 1)
 
     # What others have
 
@@ -575,10 +576,10 @@ class Relays:
         """A holder has forgotten what we miss. If home has, no holder is left, and our LAN must know
         (TX-13)."""
         relay = self.running.get(below.stream)
-        if relay is None or relay.lan == self._voice.lan:
+        if relay is None or relay.lan == self._context.lan:
             return
         if below.holder == relay.lan and below.lowest > relay.inbound.next:
-            self._voice.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
+            self._context.note("stream lost a part", f"{below.stream} up to {below.lowest - 1}")
             relay.inbound.skip_to(below.lowest)
             relay.inbound.told = relay.inbound.next
             self.repairs.look_for_holes(relay)
@@ -596,7 +597,7 @@ class Relays:
         if at_once:
             self.say_announcements(only=relay)
         else:
-            self._announce.at(self._voice.now + self._config.status_s)
+            self._announce.at(self._context.now + self._config.status_s)
 
     def say_announcements(self, only: Relay | None = None) -> None:
         """From home to all delegates and its LAN: the stable number, and the last one. The latter until the
@@ -607,18 +608,18 @@ class Relays:
         relays = [self._unannounced[each] for each in sorted(self._unannounced)] if only is None else [only]
         for begin in range(0, len(relays), ENTRIES_MAX):
             some = relays[begin : begin + ENTRIES_MAX]
-            self._voice.cast(Heartbeat(tuple([self._pulse_of(relay) for relay in some])))
-            ours = tuple([self._pulse_of(relay) for relay in some if relay.lan == self._voice.lan])
+            self._context.cast(Heartbeat(tuple([self._pulse_of(relay) for relay in some])))
+            ours = tuple([self._pulse_of(relay) for relay in some if relay.lan == self._context.lan])
             if ours:
                 for lan in self._from_home:
-                    self._voice.transmit(lan, Heartbeat(ours, 1))
+                    self._context.transmit(lan, Heartbeat(ours, 1))
         for relay in relays:
             relay.announced = relay.pins.stable
             relay.unsettled_bytes = 0
             if isinstance(relay.state, RelayDraining):
-                self._announce.at(self._voice.now + self._config.status_s)
+                self._announce.at(self._context.now + self._config.status_s)
             elif relay.pins.serves_debts or self.spills.is_unasked(relay.stream):
-                self._announce.at(self._voice.now + self._config.heartbeat_max_s)
+                self._announce.at(self._context.now + self._config.heartbeat_max_s)
             else:
                 self._unannounced.pop(relay.stream, None)
             self._end_if_settled(relay)
@@ -643,7 +644,7 @@ class Relays:
             relay.repeated = relay.repeated + 1 if entry == relay.reported else 0
             relay.reported = entry
             relay.unsettled_bytes = 0
-            progress = Progress(relay.stream, self._voice.lan, self._epoch(), entry)
+            progress = Progress(relay.stream, self._context.lan, self._epoch(), entry)
             towards = relay.lan if relay.repeated % 2 else self.repairs.towards_home(relay)
             by_link.setdefault(towards, []).append(progress)
             if entry - 1 <= relay.pins.stable:
@@ -651,11 +652,11 @@ class Relays:
         for lan in sorted(by_link):
             entries = by_link[lan]
             for begin in range(0, len(entries), ENTRIES_MAX):
-                self._voice.transmit(lan, Report(tuple(entries[begin : begin + ENTRIES_MAX])))
+                self._context.transmit(lan, Report(tuple(entries[begin : begin + ENTRIES_MAX])))
         if self._unreported:
-            self._report.at(self._voice.now + self._config.status_wan_s)
+            self._report.at(self._context.now + self._config.status_wan_s)
 
     def tidy(self) -> None:
-        now = self._voice.now
+        now = self._context.now
         for stream in [stream for stream, parted in self.parted.items() if parted.until <= now]:
             del self.parted[stream]

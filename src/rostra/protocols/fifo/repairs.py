@@ -10,9 +10,9 @@ answered (Karn's rule).
 from collections.abc import Iterable, Mapping
 
 from rostra.names import Domain, host_of, inside
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.relay import Relay
 from rostra.protocols.fifo.spill import Spills
-from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.fifo.ways import Ways
 from rostra.protocols.flow.fragments import RANGES_MAX, held, places, questions
 from rostra.protocols.flow.messages import Below, Data, Nak, Stream
@@ -33,18 +33,18 @@ ASKERS_MAX = 64
 class Repairs:
     def __init__(
         self,
-        voice: StepContext,
+        context: StepContext,
         running: Mapping[Stream, Relay],
         forwarding: Forwarding,
         ways: Ways,
         spills: Spills,
     ) -> None:
-        self._voice, self._config = voice, voice.config
+        self._context, self._config = context, context.config
         self._running, self._forwarding, self._ways, self._spills = running, forwarding, ways, spills
         self.round_trips: dict[Domain, float] = {}
         self.overtaken_s: dict[Domain, float] = {}  # how late reordered data still comes
         self._troubled: dict[Stream, Relay] = {}
-        self._alarm = Alarm(voice, "recover")
+        self._alarm = Alarm(context, "recover")
 
     def drop(self, stream: Stream) -> None:
         self._troubled.pop(stream, None)
@@ -55,9 +55,9 @@ class Repairs:
 
     def look_for_holes(self, relay: Relay) -> None:
         wait = 0.0
-        if relay.lan != self._voice.lan:
+        if relay.lan != self._context.lan:
             wait = self._config.parity_wait_s + self.overtaken_s.get(self.towards_home(relay), 0.0)
-        relay.inbound.look_for_holes(self._config.held_messages, self._voice.now + wait)
+        relay.inbound.look_for_holes(self._config.held_messages, self._context.now + wait)
         self._watch(relay)
 
     def _watch(self, relay: Relay) -> None:
@@ -73,8 +73,8 @@ class Repairs:
         self._alarm.fired()
         for stream in sorted(self._troubled):
             relay = self._troubled[stream]
-            due = relay.inbound.holes.due(self._voice.now, RANGES_MAX)
-            due = self._voice.parts.not_coming(self._voice.now, stream, due, self._config.nak_extra_s)
+            due = relay.inbound.holes.due(self._context.now, RANGES_MAX)
+            due = self._context.parts.not_coming(self._context.now, stream, due, self._config.nak_extra_s)
             new, old = [each for each in due if not each.asked], [each for each in due if each.asked]
             for holes in (new, old):
                 if holes:
@@ -82,17 +82,17 @@ class Repairs:
             self._watch(relay)
 
     def _ask(self, relay: Relay, holes: list[Hole]) -> None:
-        voice, config, now = self._voice, self._config, self._voice.now
+        context, config, now = self._context, self._config, self._context.now
         attempt = max(hole.asked for hole in holes) + 1
-        at_home = relay.lan == voice.lan
+        at_home = relay.lan == context.lan
         target = host_of(relay.stream)
         if not at_home:
             target = self.towards_home(relay) if attempt % 2 else relay.lan
-        for nak in questions(relay.stream, holes, voice.lan, attempt, voice.parts):
+        for nak in questions(relay.stream, holes, context.lan, attempt, context.parts):
             if at_home and attempt % 2 == 0:
-                voice.cast(nak)
+                context.cast(nak)
             else:
-                voice.transmit(target, nak)
+                context.transmit(target, nak)
         for hole in holes:
             hole.asked += 1
             hole.asked_at, hole.asked_of = now, target
@@ -113,18 +113,18 @@ class Repairs:
         on_disk = is_gone and self._spills.asked(nak)
         if relay is None:
             if not on_disk:
-                self._voice.ignore("Nak", "stream is not known")
+                self._context.ignore("Nak", "stream is not known")
             return
-        voice, inbound = self._voice, relay.inbound
-        at_home = inside(voice.lan, nak.asker)
+        context, inbound = self._context, relay.inbound
+        at_home = inside(context.lan, nak.asker)
         missed = 0
         if not on_disk and any(first < relay.lowest for first, _ in nak.ranges):
             # Forgotten, or from before our own time: it must be requested elsewhere (TX-13).
-            voice.transmit(nak.asker, Below(nak.stream, relay.lowest, voice.lan))
+            context.transmit(nak.asker, Below(nak.stream, relay.lowest, context.lan))
         for first, last in nak.ranges:
             if last >= inbound.next and inbound.store.holes(max(first, inbound.next), last):
                 if last >= inbound.next + self._config.window_messages:
-                    voice.ignore("Nak", "further ahead of us than a sender can be")
+                    context.ignore("Nak", "further ahead of us than a sender can be")
                 elif relay.final is None or last <= relay.final:
                     missed = max(missed, last)
                 if not at_home and len(relay.askers) < ASKERS_MAX:
@@ -135,14 +135,14 @@ class Repairs:
             self.look_for_holes(relay)
 
     def _repair(self, relay: Relay, nak: Nak, at_home: bool) -> None:
-        voice, config, inbound = self._voice, self._config, relay.inbound
-        asker = voice.lan if at_home else nak.asker
+        context, config, inbound = self._context, self._config, relay.inbound
+        asker = context.lan if at_home else nak.asker
         within_s = config.repair_wait_min_s
         if not at_home:
             within_s = self.round_trips.get(asker, 0.0) / 2
         if asker not in relay.recent and len(relay.recent) >= ASKERS_MAX:
             relay.recent.clear()
-        asked = relay.recent.setdefault(asker, Recent()).fresh(voice.now, places(nak), within_s)
+        asked = relay.recent.setdefault(asker, Recent()).fresh(context.now, places(nak), within_s)
         again = [
             Data(nak.stream, run, inbound.high, relay.pins.stable, True, 0, offset, size)
             for run, offset, size in held(inbound.store, asked, config.datagram_bytes, config.repair_bytes)
@@ -150,17 +150,17 @@ class Repairs:
         few = sum([len(data.run.block) for data in again]) <= TWICE_BYTES
         for data in again:
             if at_home:
-                voice.cast(data)
+                context.cast(data)
                 continue
             for _ in range(2 if nak.attempt > 1 and few else 1):
-                voice.transmit(nak.asker, data)
+                context.transmit(nak.asker, data)
 
     def answer_askers(self, relay: Relay, data: Data, onward: Iterable[Domain]) -> None:
         first, last = data.run.first, data.run.end - 1
         waiting: dict[tuple[int, int, Domain], None] = {}
         for low, high, lan in relay.askers:
             if low <= last and first <= high and lan not in onward:
-                self._voice.transmit(lan, data)
+                self._context.transmit(lan, data)
             elif high >= relay.inbound.next:
                 waiting[low, high, lan] = None
         relay.askers = waiting
@@ -172,7 +172,7 @@ class Repairs:
         hole = relay.inbound.holes.at(data.run.first)
         if hole is None or hole.asked != 1 or hole.asked_of != source:
             return
-        seconds = self._voice.now - hole.asked_at
+        seconds = self._context.now - hole.asked_at
         overtaken_s = self.overtaken_s.get(source, 0.0)
         if not data.repair:
             most_s = self._config.again_after(self.round_trips.get(source))
@@ -188,4 +188,4 @@ class Repairs:
         if before is None or seconds < before:
             self.round_trips[lan] = seconds
             if before is not None and seconds < 0.9 * before:
-                self._voice.set_timer(self._config.settle_s, "distances")
+                self._context.set_timer(self._config.settle_s, "distances")

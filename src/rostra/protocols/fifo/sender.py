@@ -26,7 +26,7 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Endpoint
-from rostra.protocols.fifo.voice import is_aggregate, lan_of
+from rostra.protocols.fifo.context import is_aggregate, lan_of
 from rostra.protocols.flow.recovery import Hole, Promises
 from rostra.protocols.flow.streams import Inbound
 
@@ -59,7 +59,7 @@ class SenderDraining(Struct, frozen=True):
     why: str  # left | failed | disconnected
     final: int
     drained: int = 0
-    parted: bool = False  # the readers that have all of it were told that it left; others lag
+    parted: bool = False  # the readers that have all of it got `Left`; others lag
 
 
 SenderLeft = SenderAwaitingEnd | SenderDraining

@@ -20,7 +20,8 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Member, Stamp
 from rostra.names import Domain, Endpoint
-from rostra.protocols.fifo.audience import HostVoice, Reader
+from rostra.protocols.fifo.audience import HostContext, Reader
+from rostra.protocols.fifo.context import Alarm, lan_of
 from rostra.protocols.fifo.events import Delivered, Gap, Joined, Left
 from rostra.protocols.fifo.origins import Origins
 from rostra.protocols.fifo.sender import (
@@ -33,7 +34,6 @@ from rostra.protocols.fifo.sender import (
     SenderSemi,
     SenderState,
 )
-from rostra.protocols.fifo.voice import Alarm, lan_of
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import NUMBER, RANGES_MAX, held, places, places_of, questions
 from rostra.protocols.flow.messages import Below, Data, Have, Nak, Pulse, Range, Run, Status, Stream
@@ -54,23 +54,23 @@ disk keeps the rest until there is something new to acknowledge."""
 
 
 class Senders:
-    def __init__(self, voice: HostVoice, early: Early, *, listens: bool, spilled: bool = False) -> None:
-        self._voice = voice
-        self._audience = voice.audience
-        self._config = voice.config
+    def __init__(self, context: HostContext, early: Early, *, listens: bool, spilled: bool = False) -> None:
+        self._context = context
+        self._audience = context.audience
+        self._config = context.config
         self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
         self.early = early
         self.announced: set[Stream] = set()  # noticed, and their numbers have been asked for
         self.running: dict[Stream, Sender] = {}
         self.ended: dict[Stream, EndedStream] = {}
-        self.origins = Origins(voice)
+        self.origins = Origins(context)
         self._farewells: dict[Stream, tuple[int, Instant]] = {}  # ended, and home may not know we have all
         self._troubled: dict[Stream, Sender] = {}  # with holes, or with repairs promised
-        self._recover = Alarm(voice, "recover")
-        self._status = Alarm(voice, "status")
+        self._recover = Alarm(context, "recover")
+        self._status = Alarm(context, "status")
         self._since_status = self._bytes_since_status = 0
-        self._status_messages = voice.config.status_messages
+        self._status_messages = context.config.status_messages
 
     # Membership
 
@@ -85,18 +85,18 @@ class Senders:
         self._take_early(sender)
 
     def begin_own(self, member: Member, role: Role, start: int, stable: int) -> None:
-        """A member of ours was alone so far, and another one receives its stream from now on. Its home may
-        wait for our acknowledgement of what came before."""
+        """A second member joined on this host: from now on the stream of the first has a reader here. Its
+        home delegate may wait for our acknowledgement of what was sent before."""
         who = member.endpoint
         if not self.follows(who):
             sender = self.running[who] = Sender(who, member.stamp, role, member.meta, SenderActive(), start)
             sender.inbound.stable = stable
-            self._status.at(self._voice.now + self._config.status_s)
+            self._status.at(self._context.now + self._config.status_s)
 
     def end_own(self, endpoint: Endpoint) -> None:
-        """A member of ours is alone again: its stream has no reader here."""
+        """Only one member is left on this host: its stream has no reader here any more."""
         if self.follows(endpoint):
-            self._voice.cancel_timer("drain", endpoint)
+            self._context.cancel_timer("drain", endpoint)
             self.forget(endpoint)
 
     def follows(self, endpoint: Endpoint) -> bool:
@@ -106,13 +106,13 @@ class Senders:
     def begin_unnoticed(self, endpoint: Endpoint, stamp: Stamp, role: Role, start: int) -> None:
         """Its number is known before its notice came: hold what it sends (TX-1)."""
         sender = self._start(endpoint, stamp, role, b"", SenderSemi(), start)
-        self._voice.set_timer(self._config.semi_wait_s, "semi", endpoint)
+        self._context.set_timer(self._config.semi_wait_s, "semi", endpoint)
         self._take_early(sender)
 
     def noticed(self, sender: Sender, meta: bytes) -> None:
         """The notice that a semi-active sender waited for: `Joined` first, what was held after it (X-017)."""
         assert isinstance(sender.state, SenderSemi)
-        self._voice.cancel_timer("semi", sender.endpoint)
+        self._context.cancel_timer("semi", sender.endpoint)
         sender.state, sender.meta = SenderActive(), meta
         self._introduce(sender)
         self._deliver(sender)
@@ -136,14 +136,14 @@ class Senders:
         if before is not None and before.cut_off and before.stamp == sender.stamp:
             resumed = sender.inbound.start <= before.last + 1
             if not resumed:
-                self._voice.tell(Gap(sender.endpoint, before.last + 1, sender.inbound.start - 1))
-        self._voice.tell(Joined(sender.endpoint, sender.role, sender.meta, resumed))
+                self._context.tell(Gap(sender.endpoint, before.last + 1, sender.inbound.start - 1))
+        self._context.tell(Joined(sender.endpoint, sender.role, sender.meta, resumed))
 
     def _take_early(self, sender: Sender) -> None:
         for run in self.early.take(sender.endpoint):
             sender.inbound.take(run, self._config.held_messages)
             # Nothing more may come for a long time, and home must know that we have this.
-            self._status.at(self._voice.now + self._config.status_s)
+            self._status.at(self._context.now + self._config.status_s)
         self._progress(sender)
 
     def left(self, endpoint: Endpoint, why: str, last_seq: int | None) -> None:
@@ -173,7 +173,7 @@ class Senders:
                     case _:
                         sender.state = SenderAwaitingEnd()
                 for_s = self._config.farewell_s if why == "left" else self._config.drain_s
-                self._voice.set_timer(for_s, "drain", endpoint)
+                self._context.set_timer(for_s, "drain", endpoint)
                 self._look_for_holes(sender)
                 self._end_if_drained(sender)
             case never:
@@ -183,7 +183,7 @@ class Senders:
         """This LAN is lost, and with it those that could repair the last messages of its senders."""
         for stream, sender in sorted(self.running.items()):
             if sender.lan == lan and sender.has_left:
-                self._voice.set_timer(self._config.drain_s, "drain", stream)
+                self._context.set_timer(self._config.drain_s, "drain", stream)
 
     def left_unnoticed(self, endpoint: Endpoint, stamp: Stamp) -> None:
         """A sender left whose join notice has not come: forget it (TX-5)."""
@@ -202,10 +202,10 @@ class Senders:
             self._end(sender, sender.state)
 
     def forget(self, endpoint: Endpoint) -> None:
-        """Without a word: the program was never told of it."""
+        """Drop its state without an item: the program never got its `Joined`."""
         sender = self.running.get(endpoint)
         if sender is not None and isinstance(sender.state, SenderSemi):
-            self._voice.cancel_timer("semi", endpoint)
+            self._context.cancel_timer("semi", endpoint)
         self._drop(endpoint)
 
     def semi_timed_out(self, endpoint: Endpoint) -> bool:
@@ -231,7 +231,7 @@ class Senders:
             # The time limit is for what is missing. What is here and not read yet is owed for as long as it
             # takes; and so is what is on its way from our delegate's disk.
             sender.state = replace(sender.state, drained=inbound.told)
-            self._voice.set_timer(self._config.drain_s, "drain", endpoint)
+            self._context.set_timer(self._config.drain_s, "drain", endpoint)
         else:
             sender.end_at(inbound.told - 1)
             self._end_if_drained(sender)
@@ -251,17 +251,17 @@ class Senders:
                     sender.begins[each.me] = inf
 
     def _tell_left(self, sender: Sender, state: SenderLeft, besides: Iterable[Endpoint] = ()) -> None:
-        """Once to each: nothing more of it concerns a reader that was told."""
+        """Deliver `Left` once to each reader, as its last item of this stream."""
         told = {*besides, *[who for who, begins in sender.begins.items() if begins == inf]}
-        self._voice.tell(Left(sender.endpoint, state.why, sender.inbound.told - 1), told)
+        self._context.tell(Left(sender.endpoint, state.why, sender.inbound.told - 1), told)
 
     def _tell_one_left(self, sender: Sender, state: SenderLeft, reader: Reader) -> None:
         if sender.begins.get(reader.me, 0) < inf:
             sender.begins[reader.me] = inf
-            self._voice.tell_one(reader, Left(sender.endpoint, state.why, sender.inbound.told - 1))
+            self._context.tell_one(reader, Left(sender.endpoint, state.why, sender.inbound.told - 1))
 
     def _end(self, sender: Sender, state: SenderLeft) -> None:
-        self._voice.cancel_timer("drain", sender.endpoint)
+        self._context.cancel_timer("drain", sender.endpoint)
         for reader in self._audience.ready if sender.inbound.lagging else ():
             if reader.me in sender.inbound.lagging:
                 self._catch_up(sender, reader)
@@ -269,11 +269,11 @@ class Senders:
         last = sender.inbound.told - 1
         if sender.is_aggregate:
             self.origins.ended(sender.endpoint, sender.inbound.stable)
-        until = self._voice.now + self._config.remember_s
+        until = self._context.now + self._config.remember_s
         self.ended.pop(sender.endpoint, None)
         self.ended[sender.endpoint] = EndedStream(sender.stamp, last, state.why == "disconnected", until)
         if state.why != "disconnected" and (last > sender.inbound.stable or sender.behind):
-            self._farewells[sender.endpoint] = (last + 1, self._voice.now + self._config.linger_s)
+            self._farewells[sender.endpoint] = (last + 1, self._context.now + self._config.linger_s)
             self.say_status()
         self._tell_left(sender, state)
 
@@ -319,14 +319,14 @@ class Senders:
         ):
             self.say_status()
         elif not self._status.is_set:
-            self._status.at(self._voice.now + self._config.status_s)
+            self._status.at(self._context.now + self._config.status_s)
 
     def _take(self, sender: Sender, inbound: Inbound, data: Data) -> None:
         """The general case of `data`."""
         run = data.run
         if self._has_enough(inbound) and (inbound.told < inbound.next or run.first > inbound.next):
             inbound.hear_high(data.high)
-            self._voice.ignore("Data", "no room for what is on disk")
+            self._context.ignore("Data", "no room for what is on disk")
             return
         if (final := sender.final) is not None and run.end - 1 > final:
             self._keep_early(data)  # of its next membership, or for when it is back
@@ -335,7 +335,7 @@ class Senders:
             sender.promises.heard(*places_of(data))
         pieces = inbound.take(run, self._config.held_messages)
         if self._is_read_back(inbound):
-            inbound.holes.follows(run.end, self._voice.now + self._config.nak_wait_max_s)
+            inbound.holes.follows(run.end, self._context.now + self._config.nak_wait_max_s)
         if data.repair:
             sender.repaired += sum([piece.count for piece in pieces])
         inbound.hear_high(data.high)
@@ -343,7 +343,7 @@ class Senders:
             if data.repair:
                 inbound.holes.put_off([(run.first, run.end - 1)], self._later)
             elif run.end <= inbound.next:
-                self._voice.ignore("Data", "duplicate")
+                self._context.ignore("Data", "duplicate")
         self._progress(sender)
 
     def pulse(self, pulse: Pulse) -> None:
@@ -373,8 +373,7 @@ class Senders:
     # Readers
 
     def came(self, reader: Reader) -> None:
-        """A reader came: it is owed what is sent from now on, not what is here and waits for other
-        readers."""
+        """A new reader: it is owed what is sent from now on, not what is kept here for other readers."""
         if not self._audience.reading:
             for sender in self.running.values():
                 if sender.inbound.told < sender.inbound.next:
@@ -382,8 +381,8 @@ class Senders:
         self._audience.hold(reader)
 
     def enter(self, readers: Sequence[Reader]) -> None:
-        """They have their first list. Senders that had left by then are not in it, and do not wait for
-        them."""
+        """These readers have their first list. Senders that left before it are not in it, and their streams
+        do not wait for these readers."""
         leaving = [each for each in self.running.values() if each.has_left]
         for sender in leaving:
             for reader in readers:
@@ -401,16 +400,16 @@ class Senders:
     def resume(self, reader: Reader) -> None:
         """Its program reads again."""
         self._read([reader])
-        self._status.at(self._voice.now)
+        self._status.at(self._context.now)
 
     def _read(self, readers: Sequence[Reader]) -> None:
-        """Deliver what other readers have had meanwhile; then, if none read, what waits for all."""
+        """Deliver what other readers got meanwhile; then, if no reader was reading, what waits for all."""
         nobody_read = not self._audience.reading
         for reader in readers:
             self._audience.read(reader)
             held, reader.held = reader.held, []
             for item in held:
-                self._voice.tell_one(reader, item)
+                self._context.tell_one(reader, item)
         for stream in sorted([stream for stream, each in self.running.items() if each.inbound.lagging]):
             sender = self.running[stream]
             for reader in readers:
@@ -431,13 +430,13 @@ class Senders:
             sender = self.running[stream]
             sender.begins.pop(reader.me, None)
             if sender.inbound.lagging.pop(reader.me, None) is not None:
-                self._status.at(self._voice.now + self._config.status_s)
+                self._status.at(self._context.now + self._config.status_s)
                 self._end_if_drained(sender)
 
     def _catch_up(self, sender: Sender, reader: Reader) -> None:
         for run in sender.inbound.catch_up(reader.me):
             if not sender.is_aggregate:  # of those it holds the items already
-                self._voice.tell_one(reader, Delivered(sender.endpoint, run))
+                self._context.tell_one(reader, Delivered(sender.endpoint, run))
 
     def _hold_back(self, sender: Sender, inbound: Inbound) -> None:
         """Before a delivery: readers that do not read now are owed the stream from here on."""
@@ -458,9 +457,9 @@ class Senders:
             return
         ended = self.ended.get(data.stream)
         if ended is not None and not ended.cut_off:
-            self._voice.ignore("Data", "stream has ended")
+            self._context.ignore("Data", "stream has ended")
         elif not self.early.keep(data.stream, data.run):
-            self._voice.ignore("Data", "no room for early data")
+            self._context.ignore("Data", "no room for early data")
 
     def _progress(self, sender: Sender) -> None:
         self._deliver(sender)
@@ -480,17 +479,17 @@ class Senders:
         if sender.is_aggregate:
             self.origins.hand_on(sender.endpoint, run)
             return
-        item, voice = Delivered(sender.endpoint, run), self._voice
+        item, context = Delivered(sender.endpoint, run), self._context
         if not sender.begins:
-            voice.hand_on(item, sender.endpoint)
+            context.hand_on(item, sender.endpoint)
             return
         for reader in self._audience.reading.values():
             begins = sender.begins.get(reader.me, 0)
             if begins < run.end and reader.me != sender.endpoint:
                 if begins > run.first:
-                    voice.tell_one(reader, Delivered(sender.endpoint, cut(run, int(begins), run.end)))
+                    context.tell_one(reader, Delivered(sender.endpoint, cut(run, int(begins), run.end)))
                 else:
-                    voice.tell_one(reader, item)
+                    context.tell_one(reader, item)
                     sender.begins.pop(reader.me, None)
 
     @property
@@ -500,8 +499,8 @@ class Senders:
     def _look_for_holes(self, sender: Sender) -> None:
         inbound, config = sender.inbound, self._config
         if not (self._is_read_back(inbound) and inbound.holes.is_open):
-            wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-            inbound.look_for_holes(config.held_messages, self._voice.now + wait)
+            wait = self._context.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
+            inbound.look_for_holes(config.held_messages, self._context.now + wait)
         self._watch(sender)
 
     def _is_read_back(self, inbound: Inbound) -> bool:
@@ -533,25 +532,25 @@ class Senders:
 
     def _due(self, inbound: Inbound) -> list[Hole]:
         if not self._has_enough(inbound):
-            return inbound.holes.due(self._voice.now, RANGES_MAX)
+            return inbound.holes.due(self._context.now, RANGES_MAX)
         due = self._hole_due(inbound)
-        return inbound.holes.holes[:1] if due is not None and due <= self._voice.now else []
+        return inbound.holes.holes[:1] if due is not None and due <= self._context.now else []
 
     def _later(self, times: int) -> Instant:
         """When to request what was requested by others, or repaired, so many times."""
         config = self._config
-        wait = self._voice.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-        return self._voice.now + wait * min(1 << times, config.backoff_max)
+        wait = self._context.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
+        return self._context.now + wait * min(1 << times, config.backoff_max)
 
     # Repair
 
     def recover(self) -> None:
         """Request what is due, and send the repairs that no other holder has sent (X-081)."""
         self._recover.fired()
-        now = self._voice.now
+        now = self._context.now
         for stream in sorted(self._troubled):
             sender = self._troubled[stream]
-            parts, settle_s = self._voice.parts, self._config.nak_wait_max_s
+            parts, settle_s = self._context.parts, self._config.nak_wait_max_s
             due = parts.not_coming(now, stream, self._due(sender.inbound), settle_s)
             if due:
                 for hole in due:
@@ -559,19 +558,21 @@ class Senders:
                     hole.due = self._later(hole.asked)
                 attempt = max([hole.asked for hole in due])
                 for nak in questions(stream, due, self._host, attempt, parts):
-                    self._voice.cast(nak)
+                    self._context.cast(nak)
             for promise in sender.promises.due(now):
                 self._repair(sender, (promise.first, promise.last))
             self._watch(sender)
 
     @property
     def _host(self) -> Domain:
-        return Domain(self._voice.me.partition("/")[0])
+        return Domain(self._context.me.partition("/")[0])
 
     def _repair(self, sender: Sender, promised: Range) -> None:
         inbound, config = sender.inbound, self._config
         for run, offset, size in held(inbound.store, [promised], config.datagram_bytes, config.repair_bytes):
-            self._voice.cast(Data(sender.endpoint, run, inbound.high, inbound.stable, True, 0, offset, size))
+            self._context.cast(
+                Data(sender.endpoint, run, inbound.high, inbound.stable, True, 0, offset, size)
+            )
 
     def overhear(self, data: Data) -> None:
         """A part of a message that we have: another holder repaired it."""
@@ -600,29 +601,29 @@ class Senders:
         for low, high in places(nak):
             first, last = low >> NUMBER, high >> NUMBER
             if first < sender.inbound.next and (sender.inbound.store.lowest or last + 1) <= last:
-                wait = self._voice.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
-                sender.promises.promise(low, high, self._voice.now + wait)
+                wait = self._context.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
+                sender.promises.promise(low, high, self._context.now + wait)
         self._watch(sender)
 
     def below(self, below: Below) -> None:
         """A holder has forgotten what we miss. After `BELOWS_MAX` such answers the program is told of a `Gap`
         in this stream, which goes on after it, as do all others (TX-13)."""
         sender = self.running.get(below.stream)
-        if sender is None or type(sender.state) is not SenderActive or below.holder != self._voice.lan:
+        if sender is None or type(sender.state) is not SenderActive or below.holder != self._context.lan:
             return
         inbound = sender.inbound
         if below.lowest <= inbound.next or self._holds or inbound.lagging:
-            return  # a program that does not read is told when it does: we go on asking
+            return  # a program that does not read gets its `Gap` when it does: we go on asking
         hole = inbound.holes.at(inbound.next)
         if hole is None or not hole.asked or sender.belows.count(hole) < BELOWS_MAX:
             return
         for first, last in inbound.store.holes(inbound.next, below.lowest - 1):
-            self._voice.note("stream broke its promise", f"{sender.endpoint} {first} to {last}")
-            self._voice.tell(Gap(sender.endpoint, first, last))
+            self._context.note("stream broke its promise", f"{sender.endpoint} {first} to {last}")
+            self._context.tell(Gap(sender.endpoint, first, last))
             inbound.skip_to(last + 1)
             self._deliver(sender)
         self._progress(sender)
-        self._status.at(self._voice.now + self._config.status_s)  # nothing more may come for a long time
+        self._status.at(self._context.now + self._config.status_s)  # nothing more may come for a long time
 
     # Status
 
@@ -632,11 +633,11 @@ class Senders:
         self._since_status = self._bytes_since_status = 0
         have = self.unsettled()
         for begin in range(0, len(have), ENTRIES_MAX):
-            self._voice.transmit(
-                self._voice.lan, Status(self._voice.speaks_as, tuple(have[begin : begin + ENTRIES_MAX]))
+            self._context.transmit(
+                self._context.lan, Status(self._context.speaks_as, tuple(have[begin : begin + ENTRIES_MAX]))
             )
         if have:
-            self._status.at(self._voice.now + self._config.status_s)
+            self._status.at(self._context.now + self._config.status_s)
 
     def unsettled(self) -> list[tuple[Stream, int]]:
         """What we need next of every stream whose home may lack our acknowledgement; and of those whose rest
@@ -647,7 +648,7 @@ class Senders:
             if sender.acknowledged - 1 > sender.inbound.stable or self._catches_up(sender)
         ]
         for stream, (next, until) in list(self._farewells.items()):
-            if until > self._voice.now and stream not in self.running:
+            if until > self._context.now and stream not in self.running:
                 found.append((stream, next))
             else:
                 del self._farewells[stream]
@@ -673,7 +674,7 @@ class Senders:
 
     def forget_ended(self) -> None:
         """Forget streams that ended long ago: the oldest come first."""
-        while self.ended and self.ended[first := next(iter(self.ended))].until <= self._voice.now:
+        while self.ended and self.ended[first := next(iter(self.ended))].until <= self._context.now:
             del self.ended[first]
 
     def tidy(self) -> None:

@@ -16,8 +16,8 @@ from typing import Final
 
 from rostra.core.effects import Instant
 from rostra.names import host_of
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.events import Credit
-from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.fragments import held, places, places_of
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Range, Run
 from rostra.protocols.flow.recovery import Promises
@@ -40,9 +40,9 @@ _CLOSING: Final = SendState.CLOSING
 
 
 class Outbound:
-    def __init__(self, voice: StepContext, next_seq: int) -> None:
-        self._voice = voice
-        self._config = voice.config
+    def __init__(self, context: StepContext, next_seq: int) -> None:
+        self._context = context
+        self._config = context.config
         self.next_seq = next_seq
         self.stable = next_seq - 1
         self.store = Store()
@@ -57,10 +57,10 @@ class Outbound:
         self._bytes_since_credit = 0  # emitted
         self._promises = Promises()
         self._last_emit: Instant = 0.0
-        self._pulse_wait_s = voice.config.heartbeat_s
+        self._pulse_wait_s = context.config.heartbeat_s
         self._settled_pulses = 0
-        self._heartbeat = Alarm(voice, "heartbeat")
-        self._repair = Alarm(voice, "repair")
+        self._heartbeat = Alarm(context, "heartbeat")
+        self._repair = Alarm(context, "repair")
 
     @property
     def last_seq(self) -> int:
@@ -112,7 +112,7 @@ class Outbound:
         ):
             self._credit = upto
             self._bytes_since_credit = 0
-            self._voice.tell(Credit(upto))
+            self._context.tell(Credit(upto))
 
     def open(self) -> None:
         """Our delegate knows us: emit what waits for that."""
@@ -133,7 +133,7 @@ class Outbound:
         """Everything that the window allows. It was blocked if it was open with something in its queue."""
         if self.state is _QUEUEING or self.is_held:
             return
-        voice, config, store = self._voice, self._config, self.store
+        context, config, store = self._context, self._config, self.store
         emitted = False
         while self._queue:
             waiting, first = self._queue[0], self.next_seq
@@ -141,7 +141,7 @@ class Outbound:
             bytes_left = config.window_bytes - store.bytes
             if room <= 0 or (bytes_left < len(waiting.block) and store.runs):
                 if not was_blocked:
-                    voice.note("blocked", voice.me)
+                    context.note("blocked", context.me)
                 break
             if waiting.count <= room:
                 self._queue.popleft()
@@ -155,16 +155,16 @@ class Outbound:
             self._queued_bytes -= len(run.block)
             self._bytes_since_credit += len(run.block)
             store.append(run)
-            voice.cast(Data(voice.me, run, end - 1, self.stable))
+            context.cast(Data(context.me, run, end - 1, self.stable))
             emitted = True
         if emitted:
-            self._last_emit = voice.now
+            self._last_emit = context.now
             self._pulse_wait_s = config.heartbeat_s
             self._settled_pulses = 0
-            self._heartbeat.at(voice.now + config.heartbeat_s)
+            self._heartbeat.at(context.now + config.heartbeat_s)
             self.give_credit()
         if was_blocked and not self._queue:
-            voice.note("unblocked", voice.me)
+            context.note("unblocked", context.me)
 
     def hear_stable(self, stable: int) -> bool:
         """Every receiver has everything up to here, says the home delegate (X-087)."""
@@ -179,17 +179,17 @@ class Outbound:
     def pulse(self) -> None:
         """After silence: send our last number (X-080), repeatedly, with back-off."""
         self._heartbeat.fired()
-        voice, config = self._voice, self._config
+        context, config = self._context, self._config
         due = self._last_emit + config.heartbeat_s
-        if voice.now < due - 1e-9:
+        if context.now < due - 1e-9:
             self._heartbeat.at(due)
             return
         if self.stable >= self.last_seq:
             self._settled_pulses += 1
         if self._settled_pulses <= SETTLED_PULSES:
             is_final = self.state is _CLOSING
-            voice.cast(Heartbeat((Pulse(voice.me, self.last_seq, self.stable, is_final),)))
-            self._heartbeat.at(voice.now + self._pulse_wait_s)
+            context.cast(Heartbeat((Pulse(context.me, self.last_seq, self.stable, is_final),)))
+            self._heartbeat.at(context.now + self._pulse_wait_s)
             self._pulse_wait_s = min(2 * self._pulse_wait_s, config.heartbeat_max_s)
 
     def close(self) -> None:
@@ -198,25 +198,25 @@ class Outbound:
         self.state = SendState.CLOSING
         self._settled_pulses = 0
         self._pulse_wait_s = self._config.heartbeat_s
-        self._last_emit = self._voice.now - self._config.heartbeat_s
-        self._heartbeat.at(self._voice.now)
+        self._last_emit = self._context.now - self._config.heartbeat_s
+        self._heartbeat.at(self._context.now)
 
     def resend(self) -> None:
         """To a new delegate: everything that is not stable, again (X-101)."""
         for run in self.store.runs:
-            self._voice.cast(self._again(run))
+            self._context.cast(self._again(run))
 
     def asked(self, nak: Nak) -> None:
         """Repair at once for our own delegate; for a host of our LAN after a random wait, unless another host
         was faster (X-081, X-083)."""
-        voice, config = self._voice, self._config
-        if nak.asker != host_of(voice.me) and nak.asker == voice.lan:
+        context, config = self._context, self._config
+        if nak.asker != host_of(context.me) and nak.asker == context.lan:
             for again in self._held(places(nak)):
-                voice.transmit(nak.asker, again)
+                context.transmit(nak.asker, again)
             return
         for first, last in places(nak):
-            wait = voice.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
-            self._promises.promise(first, last, voice.now + wait)
+            wait = context.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
+            self._promises.promise(first, last, context.now + wait)
         self._repair.at(self._promises.next_due)
 
     def heard_repair(self, data: Data) -> None:
@@ -224,9 +224,9 @@ class Outbound:
 
     def repair(self) -> None:
         self._repair.fired()
-        for promise in self._promises.due(self._voice.now):
+        for promise in self._promises.due(self._context.now):
             for again in self._held([(promise.first, promise.last)]):
-                self._voice.cast(again)
+                self._context.cast(again)
         self._repair.at(self._promises.next_due)
 
     def _held(self, asked: Iterable[Range]) -> Iterator[Data]:
@@ -235,4 +235,4 @@ class Outbound:
             yield self._again(run, offset, size)
 
     def _again(self, run: Run, offset: int = 0, size: int = 0) -> Data:
-        return Data(self._voice.me, run, self.last_seq, self.stable, True, 0, offset, size)
+        return Data(self._context.me, run, self.last_seq, self.stable, True, 0, offset, size)

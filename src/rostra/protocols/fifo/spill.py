@@ -11,7 +11,7 @@ receiver: otherwise the data is still in flight. Once the receiver has everythin
 like any other.
 
 When the disk is full or fails, the receiver is expelled. What is only on disk is lost with the delegate: its
-successor answers `Below`, and the receiver is told by `Excluded`, or by a `Gap` if it was cut off meanwhile
+successor answers `Below`, and the receiver gets `Excluded`, or a `Gap` if it was cut off meanwhile
 (TX-13, X-064). The disk belongs to the driver, which answers every `Spill` and `ReadSpilled` once, in order.
 """
 
@@ -22,9 +22,9 @@ from msgspec import Struct, field
 
 from rostra.core.effects import Instant
 from rostra.names import Endpoint, host_of
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.events import ForgetSpilled, ReadSpilled, Spill, Spilled, SpilledRead
 from rostra.protocols.fifo.slow import is_behind, is_worth
-from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.fragments import NUMBER, held, place, places
 from rostra.protocols.flow.messages import Data, Nak, Range, Run, Stream
 from rostra.protocols.flow.recovery import Recent
@@ -63,13 +63,13 @@ class Spills:
     """The backlogs of one group at the delegate of one LAN."""
 
     def __init__(
-        self, voice: StepContext, running: Mapping[Stream, "Relay"], settle: Callable[["Relay"], None]
+        self, context: StepContext, running: Mapping[Stream, "Relay"], settle: Callable[["Relay"], None]
     ) -> None:
-        self._voice, self._config = voice, voice.config
+        self._context, self._config = context, context.config
         self._running, self._settle = running, settle
         self.willing: set[Endpoint] = set()  # receivers that chose this
         self.backlogs: dict[tuple[Endpoint, Stream], Backlog] = {}
-        self._alarm = Alarm(voice, "spill")
+        self._alarm = Alarm(context, "spill")
 
     # To disk
 
@@ -87,7 +87,7 @@ class Spills:
                 if is_worth(relay, backlog.handed, self._config, PARTS):
                     self._write(relay, backlog)
                 else:
-                    self._alarm.at(self._voice.now + self._config.status_s)
+                    self._alarm.at(self._context.now + self._config.status_s)
 
     def tend_all(self) -> None:
         """Time has passed: write small amounts too, for a sender may wait until they are stable."""
@@ -95,7 +95,7 @@ class Spills:
         for backlog in list(self._sorted()):
             relay = self._running.get(backlog.stream)
             if backlog.until is not None:
-                if backlog.until <= self._voice.now:
+                if backlog.until <= self._context.now:
                     self._end(backlog)
                 else:
                     self._alarm.at(backlog.until)
@@ -103,10 +103,10 @@ class Spills:
                 self._write(relay, backlog)
 
     def _begin(self, relay: "Relay", receiver: Endpoint, pin: int) -> None:
-        number = int(self._voice.luck.between(0, 1 << 53))
+        number = int(self._context.luck.between(0, 1 << 53))
         backlog = Backlog(number, receiver, relay.stream, pin, pin, pin)
         self.backlogs[receiver, relay.stream] = backlog
-        self._voice.note("backlog begins", f"{receiver} {relay.stream} at {pin}")
+        self._context.note("backlog begins", f"{receiver} {relay.stream} at {pin}")
         self._write(relay, backlog)
 
     def _write(self, relay: "Relay", backlog: Backlog) -> None:
@@ -116,7 +116,7 @@ class Spills:
             return  # it was given other numbers meanwhile, or there is nothing new
         runs = inbound.store.get(backlog.handed, inbound.next - 1)
         backlog.handed = inbound.next
-        self._voice.effects.append(Spill(self._voice.group, backlog.number, tuple(runs)))
+        self._context.effects.append(Spill(self._context.group, backlog.number, tuple(runs)))
 
     def spilled(self, event: Spilled) -> tuple[Endpoint, str] | None:
         """The disk has it, so it counts as acknowledged. Or it has no room: whom to expel, and why."""
@@ -143,7 +143,7 @@ class Spills:
         if next > backlog.need:
             backlog.need = next
             backlog.flying = [each for each in backlog.flying if each[0] > next]
-            self._voice.effects.append(ForgetSpilled(self._voice.group, backlog.number, next))
+            self._context.effects.append(ForgetSpilled(self._context.group, backlog.number, next))
         if self._end_if_taken(backlog):
             return False
         if backlog.sent:
@@ -167,7 +167,7 @@ class Spills:
         )
         if backlog is None:
             return False
-        is_late = self._voice.now >= backlog.sent_at + PATIENCE * self._config.status_s
+        is_late = self._context.now >= backlog.sent_at + PATIENCE * self._config.status_s
         if not backlog.sent:
             backlog.sent = first
         elif first >= backlog.sent and is_late:
@@ -178,7 +178,7 @@ class Spills:
             lost = [(low, min(high, last)) for low, high in places(nak) if low <= last]
             if not is_late:
                 lost = [each for each in lost if each[1] < last]
-            backlog.wanted = backlog.recent.fresh(self._voice.now, lost, self._config.status_s)
+            backlog.wanted = backlog.recent.fresh(self._context.now, lost, self._config.status_s)
         self._read(backlog)
         return True
 
@@ -199,7 +199,7 @@ class Spills:
         if first < end:
             backlog.reading = True
             end, part = min(end, first + config.status_messages), config.window_bytes // PARTS
-            self._voice.effects.append(ReadSpilled(self._voice.group, backlog.number, first, end, part))
+            self._context.effects.append(ReadSpilled(self._context.group, backlog.number, first, end, part))
 
     def read(self, event: SpilledRead) -> tuple[Endpoint, str] | None:
         """Send what the disk had. Or it does not have it any more: whom to expel, and why."""
@@ -209,17 +209,17 @@ class Spills:
         backlog.reading = False
         if not event.runs:
             return backlog.receiver, event.why or "its backlog is gone"
-        voice, relay = self._voice, self._running.get(backlog.stream)
+        context, relay = self._context, self._running.get(backlog.stream)
         high, stable = backlog.high, backlog.kept - 1
         if relay is not None:
             high, stable = relay.inbound.high, relay.pins.stable
         for run, offset, size in self._asked_for(backlog, event.runs):
             data = Data(backlog.stream, run, high, stable, backlog.again, 0, offset, size)
-            voice.transmit(host_of(backlog.receiver), data)
+            context.transmit(host_of(backlog.receiver), data)
         if not backlog.again:
             backlog.flying += [(run.end, len(run.block)) for run in event.runs]
             backlog.sent = event.runs[-1].end
-        backlog.sent_at = voice.now
+        backlog.sent_at = context.now
         self._read(backlog)
         return None
 
@@ -263,7 +263,7 @@ class Spills:
         return any(each.stream == stream and not each.sent for each in self.backlogs.values())
 
     def needed(self, receiver: Endpoint, stream: Stream, pinned: int) -> int:
-        """What it has really acknowledged."""
+        """The next number that the receiver itself acknowledged, whatever is on disk for it."""
         backlog = self.backlogs.get((receiver, stream))
         return pinned if backlog is None else backlog.need
 
@@ -279,8 +279,8 @@ class Spills:
 
     def _end(self, backlog: Backlog) -> None:
         del self.backlogs[backlog.receiver, backlog.stream]
-        self._voice.note("backlog ends", f"{backlog.receiver} {backlog.stream} at {backlog.need}")
-        self._voice.effects.append(ForgetSpilled(self._voice.group, backlog.number))
+        self._context.note("backlog ends", f"{backlog.receiver} {backlog.stream} at {backlog.need}")
+        self._context.effects.append(ForgetSpilled(self._context.group, backlog.number))
 
     def _named(self, number: int) -> Backlog | None:
         return next((each for each in self.backlogs.values() if each.number == number), None)

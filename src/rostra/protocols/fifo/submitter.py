@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from rostra.core.effects import Effect, EndpointGone, Event, Ignored, Instant, TimerFired
 from rostra.names import Endpoint, Group
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.events import (
     Heard,
     JoinAsked,
@@ -33,7 +34,6 @@ from rostra.protocols.fifo.events import (
     Submitted,
 )
 from rostra.protocols.fifo.sending import Outbound
-from rostra.protocols.fifo.voice import Alarm, StepContext
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import AnyDataMessage, Epoch, Heartbeat, Nak, StartSubmit, SubmitReply
 
@@ -79,27 +79,27 @@ class Submitter:
         self.group, self.me = group, me
         self.config = config
         self.state: State = Asking()
-        self.voice = ToDelegate(group, me, config, luck)
-        self.sending = Outbound(self.voice, next_seq)
+        self.context = ToDelegate(group, me, config, luck)
+        self.sending = Outbound(self.context, next_seq)
         self.since = next_seq
         self._req = 0
         self._heard_at: Instant = 0.0
-        self._patience = Alarm(self.voice, "patience")
+        self._patience = Alarm(self.context, "patience")
 
     @property
     def over(self) -> bool:
         return isinstance(self.state, Over)
 
     def step(self, now: Instant, event: Event) -> list[Effect]:
-        self.voice.now = now
-        effects = self.voice.effects = []
+        self.context.now = now
+        effects = self.context.effects = []
         match event:
             case Heard(_, _, messages):
                 for message in messages:
                     self._hear(message)
             case Submitted(_, _, count, block, at):
                 if not self.sending.submit(count, block, at):
-                    self.voice.ignore("Submitted", "beyond the credit")
+                    self.context.ignore("Submitted", "beyond the credit")
             case Noticed() | Paused() | Resumed():
                 pass  # we are in no view, and are given nothing to read
             case TimerFired(timer):
@@ -122,20 +122,20 @@ class Submitter:
     def _ask(self) -> None:
         self._req += 1
         first = self.sending.stable + 1
-        self.voice.cast(StartSubmit(self.me, self._req, self.since, first))
+        self.context.cast(StartSubmit(self.me, self._req, self.since, first))
         config = self.config
         wait_s = config.sync_wait_s if isinstance(self.state, Asking) else config.force_wait_s
-        self._patience.at(self.voice.now + wait_s)
+        self._patience.at(self.context.now + wait_s)
 
     def _answered(self, epoch: Epoch) -> None:
-        self._heard_at = self.voice.now
+        self._heard_at = self.context.now
         match self.state:
             case Asking():
                 self._become(Submitting(epoch))
-                self.voice.tell(Ready(()))
+                self.context.tell(Ready(()))
                 self.sending.open()
             case Submitting(before) | Closing(before) if epoch != before:
-                self.voice.note("submits again", f"{self.me} from {self.sending.stable + 1}")
+                self.context.note("submits again", f"{self.me} from {self.sending.stable + 1}")
                 is_open = isinstance(self.state, Submitting)
                 self._become(Submitting(epoch) if is_open else Closing(epoch))
                 self.sending.resend()
@@ -147,21 +147,21 @@ class Submitter:
             case Heartbeat(pulses):
                 for pulse in pulses:
                     if pulse.stream == self.me:
-                        self._heard_at = self.voice.now
+                        self._heard_at = self.context.now
                         self._acknowledged(pulse.stable)
             case Nak(stream) if stream == self.me:
-                self._heard_at = self.voice.now
+                self._heard_at = self.context.now
                 self.sending.asked(message)
             case SubmitReply(origin, req, epoch) if origin == self.me:
                 if req == self._req:
                     self._answered(epoch)
                 else:
-                    self.voice.ignore("SubmitReply", "not asked for")
+                    self.context.ignore("SubmitReply", "not asked for")
 
     def _acknowledged(self, stable: int) -> None:
         """Every receiver has everything up to here (Submit_Ack)."""
         if self.sending.hear_stable(stable):
-            self.voice.tell(Sent(self.sending.stable))
+            self.context.tell(Sent(self.sending.stable))
         if isinstance(self.state, Closing) and self.sending.settled:
             self._end()
 
@@ -170,27 +170,27 @@ class Submitter:
     def _close(self) -> None:
         match self.state:
             case Asking():
-                self._end()  # nobody was given anything
+                self._end()  # nothing was sent
             case Submitting(epoch):
                 self._become(Closing(epoch))
                 self.sending.close()
-                self.voice.set_timer(self.config.farewell_s, "farewell")
+                self.context.set_timer(self.config.farewell_s, "farewell")
                 if self.sending.settled:
                     self._end()
 
     def _end(self) -> None:
-        self.voice.cancel_timer("farewell")
+        self.context.cancel_timer("farewell")
         self._patience.off()
         unconfirmed = self.sending.last_seq - self.sending.stable
         self._become(Over())
-        self.voice.tell(Parted(unconfirmed, self.sending.queued))
+        self.context.tell(Parted(unconfirmed, self.sending.queued))
 
     # Timers
 
     def _timer_fired(self, what: str) -> None:
         match self.state, what:
             case Over(), _:
-                self.voice.ignore("TimerFired", "no longer submits")
+                self.context.ignore("TimerFired", "no longer submits")
             case _, "heartbeat":
                 self.sending.pulse()
             case _, "patience":
@@ -199,7 +199,7 @@ class Submitter:
             case Closing(), "farewell":
                 self._end()
             case _:
-                self.voice.ignore("TimerFired", "no longer waited for")
+                self.context.ignore("TimerFired", "no longer waited for")
 
     def _look_for_delegate(self) -> None:
         """No acknowledgement came: is there a delegate?"""
@@ -207,12 +207,12 @@ class Submitter:
         if isinstance(self.state, Asking):
             self._ask()
         elif not self.sending.settled:
-            if self.voice.now < due - 1e-9:
+            if self.context.now < due - 1e-9:
                 self._patience.at(due)
             else:
                 self._ask()
 
     def _become(self, state: State) -> None:
         if type(state) is not type(self.state):
-            self.voice.note("submitter is", type(state).__name__)
+            self.context.note("submitter is", type(state).__name__)
         self.state = state

@@ -17,7 +17,7 @@ request losses too late, and the tree would take detours.
 
 from rostra.core.effects import Instant
 from rostra.names import Domain
-from rostra.protocols.fifo.voice import Alarm, StepContext
+from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.flow.messages import Heartbeat
 
 QUESTION = Heartbeat(())
@@ -27,18 +27,18 @@ MEASURE_S = 1.0
 
 
 class Ways:
-    def __init__(self, voice: StepContext) -> None:
-        self._voice = voice
-        self._silent_s = voice.config.silent_s
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
+        self._silent_s = context.config.silent_s
         self._waiting: dict[Domain, Instant] = {}  # since when: sent to it, nothing came back
-        self._alarm = Alarm(voice, "ways")
+        self._alarm = Alarm(context, "ways")
         self._measuring: dict[Domain, Instant] = {}  # when its one open probe was sent
         self.silent: set[Domain] = set()
 
     def said(self, to: Domain) -> None:
         if to not in self._waiting:
-            self._waiting[to] = self._voice.now
-            self._alarm.at(self._voice.now + self._silent_s / 3)
+            self._waiting[to] = self._context.now
+            self._alarm.at(self._context.now + self._silent_s / 3)
 
     def heard(self, source: Domain) -> bool:
         """A datagram came. True if the way was silent."""
@@ -46,43 +46,43 @@ class Ways:
         if source not in self.silent:
             return False
         self.silent.discard(source)
-        self._voice.note("way is heard again", source)
+        self._context.note("way is heard again", source)
         return True
 
     def gone(self, lan: Domain) -> None:
         """Its delegate has left the group."""
         self._waiting.pop(lan, None)
         self._measuring.pop(lan, None)
-        self._voice.cancel_timer("measure", lan)
+        self._context.cancel_timer("measure", lan)
         self.silent.discard(lan)
 
     def measure(self, lan: Domain, at_most_s: float) -> None:
         """Measure the round trip. Repeated when an answer to this probe cannot come any more."""
-        self._measuring[lan] = self._voice.now
-        self._voice.transmit(lan, QUESTION)
-        self._voice.set_timer(max(MEASURE_S, 2 * at_most_s), "measure", lan)
+        self._measuring[lan] = self._context.now
+        self._context.transmit(lan, QUESTION)
+        self._context.set_timer(max(MEASURE_S, 2 * at_most_s), "measure", lan)
 
     def answered(self, lan: Domain) -> float | None:
         """The round trip, if that was the answer to a measuring probe."""
         asked_at = self._measuring.pop(lan, None)
         if asked_at is None:
             return None
-        self._voice.cancel_timer("measure", lan)
-        return self._voice.now - asked_at
+        self._context.cancel_timer("measure", lan)
+        return self._context.now - asked_at
 
     def ask(self) -> bool:
         """Probe those that owe an answer. True if another one counts as silent now."""
         self._alarm.fired()
-        voice, now = self._voice, self._voice.now
+        context, now = self._context, self._context.now
         news = False
         for lan in sorted(self._waiting):
             quiet_s = now - self._waiting[lan]
             if quiet_s >= self._silent_s / 3 - 1e-9:
-                voice.transmit(lan, QUESTION)
+                context.transmit(lan, QUESTION)
                 self._measuring.pop(lan, None)  # which of the two will be answered?
             if quiet_s >= self._silent_s and lan not in self.silent:
                 self.silent.add(lan)
-                voice.note("way is silent", lan)
+                context.note("way is silent", lan)
                 news = True
         if self._waiting:
             self._alarm.at(now + self._silent_s / 10)

@@ -22,7 +22,7 @@ class Early:
         return stream in self._kept
 
     def keep(self, stream: Stream, run: Run, source: Domain | None = None) -> bool:
-        """False if there was no room for it."""
+        """Buffer a run; False if there was no room for it."""
         config = self._config
         messages, size = self._sizes.get(stream, (0, 0))
         messages, size = messages + run.count, size + len(run.block)

@@ -384,7 +384,7 @@ class Pace:
             return
         lost = window.lost_share
         if self._lowered is not None and lost > 0.7 * self._lowered[1]:
-            # Much less was said, and the same share of it was lost: that is how this way is.
+            # Much less was sent, and the same share of it was lost: this path loses that much at any rate.
             self._natural, self.rate = lost, max(self.rate, self._lowered[0])
             self._lowered = None
         elif lost > self._natural + LOSS_MARGIN + self._chance(window.frames):

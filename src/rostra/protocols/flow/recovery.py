@@ -108,8 +108,8 @@ class Holes:
         return bool(self.holes) and self.holes[-1].last == self.upto
 
     def follows(self, number: int, due: Instant) -> None:
-        """The number before this one came: a hole that begins here is being filled in order, and is not
-        requested before `due`."""
+        """The number before this one came: if a hole begins here, data is probably still coming in order, so
+        it is not requested before `due`."""
         hole = self.at(number)
         if hole is not None and hole.first == number:
             hole.asked, hole.due = 0, max(hole.due, due)

@@ -42,7 +42,7 @@ class Pins:
         self._owe(receiver, start)
 
     def unpin(self, receiver: Endpoint, until: Instant | None = None) -> bool:
-        """It delays stability no longer. If it was lost from sight, what it misses is kept until then."""
+        """Remove a receiver's pin. If its host was lost, what it misses is kept as a debt until then."""
         pinned = self.local.pop(receiver, None)
         if pinned is None:
             return False
@@ -144,7 +144,8 @@ class Pins:
         return True
 
     def lift(self, stable: int) -> None:
-        """All this was stable before our time: no receiver can be owed it, whatever was reported to us."""
+        """Everything up to here was stable before this delegate was active: no receiver is owed it, whatever
+        was reported."""
         if stable > self.stable:
             self.stable = stable
             self.local = {who: max(next, stable + 1) for who, next in self.local.items()}

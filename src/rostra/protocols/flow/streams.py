@@ -226,7 +226,7 @@ class Inbound:
             self.holes.upto = last
 
     def waits_for(self, number: int, held_max: int) -> bool:
-        """Would it be kept if it came?"""
+        """Would this number be kept if it came?"""
         return self.next <= number < self.told + held_max and not self.store.holds(number)
 
     def missing(self, held_max: int) -> list[Range]:

@@ -102,16 +102,16 @@ class StepContext:
 class Alarm:
     """One timer for many due times: it is set again only for an earlier one."""
 
-    __slots__ = ("_due", "_voice", "_what")
+    __slots__ = ("_context", "_due", "_what")
 
-    def __init__(self, voice: StepContext, what: str) -> None:
-        self._voice, self._what = voice, what
+    def __init__(self, context: StepContext, what: str) -> None:
+        self._context, self._what = context, what
         self._due: Instant | None = None
 
     def at(self, due: Instant | None) -> None:
         if due is not None and (self._due is None or due < self._due - 1e-9):
             self._due = due
-            self._voice.set_timer(max(0.0, due - self._voice.now), self._what)
+            self._context.set_timer(max(0.0, due - self._context.now), self._what)
 
     @property
     def is_set(self) -> bool:
@@ -123,4 +123,4 @@ class Alarm:
     def off(self) -> None:
         if self._due is not None:
             self._due = None
-            self._voice.cancel_timer(self._what)
+            self._context.cancel_timer(self._what)
