@@ -148,7 +148,7 @@ class Collections:
             del self._shared[side][group]
 
     def share(self, collection: Collection) -> None:
-        """From now on later questions may rest on this one, until `unshare` (C-174)."""
+        """From now on later questions may wait for this collection too, until `unshare` (C-174)."""
         self._shared[collection.side][collection.group] = collection
 
     def unshare(self, group: Group, side: Side) -> None:

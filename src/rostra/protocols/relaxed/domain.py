@@ -151,7 +151,7 @@ class DomainServer(Service):
         self._effects: list[Effect] = []
 
     def take_over(self, term: int) -> None:
-        """Our replica leads from now on: its records are those that the last leader replicated to it."""
+        """Our replica leads from now on, with the records that the last leader replicated to it."""
         self.incarnation = term
         self.gate.restart(term)
         self.registry.own.no_room = ""  # until our replicas report otherwise
@@ -228,7 +228,8 @@ class DomainServer(Service):
                 self._ignore(message, "not a message for a domain server")
 
     def _is_closed(self, child: Domain, message: object) -> bool:
-        """Is it about a group that is closed to all of this child? It is answered as if there were none."""
+        """Is the message about a group that is closed to all hosts of this child? Then it is answered as if
+        the group did not exist."""
         if not isinstance(message, EndpointsJoined | InterestChanged | ResolveRequest):
             return False
         if type(message) is InterestChanged and message.interest is Interest.NONE:
@@ -309,7 +310,8 @@ class DomainServer(Service):
     def _spread_failure(
         self, sender: Domain, relation: Relation, groups: Iterable[Group], message: DomainFailed
     ) -> None:
-        """Tell every candidate, each about those of the groups that it wants all changes of (C-127)."""
+        """Send the failure to each of these neighbours, for the groups in which its interest is ALL
+        (C-127)."""
         concerned: dict[Domain, list[Group]] = {}
         for group in groups:
             if relation is CHILD:
@@ -382,8 +384,8 @@ class DomainServer(Service):
         self.neighbours.unsynced.discard(sender)
         for group in sorted(self._unrenewed.pop(sender, ())):
             # Its last members went while it changed hands, and it has nothing to say of the group any more.
-            nobody = EndpointsJoined(self._new_id(), group, (), Cause.MERGE, Part(True, sender))
-            self._announce(sender, CHILD, nobody)
+            empty = EndpointsJoined(self._new_id(), group, (), Cause.MERGE, Part(True, sender))
+            self._announce(sender, CHILD, empty)
             self._apply(group, self.table.hear_child(group, sender, Interest.NONE) or NO_SHIFT)
         self._say_sync_done()
 
@@ -418,7 +420,7 @@ class DomainServer(Service):
             self._ask(sender, relation, (message,))
 
     def _ask(self, sender: Domain, relation: Relation, messages: tuple[ResolveRequest, ...]) -> None:
-        """Questions about one group, as one."""
+        """Forward questions about one group as one request."""
         message = messages[0]
         group = message.group
         parts: list[Collection] = []
@@ -468,7 +470,7 @@ class DomainServer(Service):
         )
 
     def _offer(self, part: Collection) -> None:
-        """Later questions may rest on a collection for as long as every change on its side reaches us: while
+        """Share a collection with later questions for as long as every change on its side reaches us: while
         the askers' interest is ALL, and was announced to that side before it answered (C-174)."""
         if not self._config.share_collections:
             return
@@ -518,7 +520,7 @@ class DomainServer(Service):
         return EndpointsJoined(self._new_id(), collection.group, members, Cause.MERGE, part)
 
     def _answer(self, questions: tuple[Question, ...]) -> None:
-        """Collections that await no neighbour any more."""
+        """Answer the questions of collections that await no neighbour any more."""
         rests_on: tuple[Collection, ...] = ()
         listed: Members = ()
         for question in questions:
@@ -558,8 +560,8 @@ class DomainServer(Service):
     # Links
 
     def _link_down(self, peer: Domain, because: Because) -> None:
-        """In the order of C-131: who is concerned is known only before we forget, and a collection must be
-        rid of the lost members before the loss completes it."""
+        """In the order of C-131: the neighbours to notify are known only before the entries are dropped, and
+        a collection must drop the lost members before the loss completes it."""
         relation = self.neighbours.up[peer]
         self.merges.forget(peer)
         self._unrenewed.pop(peer, None)
@@ -623,7 +625,8 @@ class DomainServer(Service):
         self._ask_again(peer, relation)
 
     def _ask_again(self, peer: Domain, relation: Relation) -> None:
-        """Whatever is being collected on its side; an answer of its predecessor may have become wrong."""
+        """Repeat all requests that are being collected on its side: an answer of its predecessor may have
+        become wrong."""
         side, theirs = _side(relation), self.neighbours.side_of(peer, relation)
         for collection in self.collections:
             if (
@@ -662,7 +665,7 @@ class DomainServer(Service):
         self._start_merges(peer)
 
     def _start_merges(self, peer: Domain) -> None:
-        """Those that are due, of groups that they still serve (C-178)."""
+        """Start the merges that are due, of groups that still have members below (C-178)."""
         while (due := self.merges.next(peer)) is not None:
             kind, group = due
             if kind is CollectionKind.PULL:
@@ -711,8 +714,9 @@ class DomainServer(Service):
         *,
         is_new: bool = False,
     ) -> None:
-        """On disk and with a majority of replicas before the answer, answered before it is announced (C-012);
-        also if it was so already, because that may not be secure yet."""
+        """The change is on disk, and with a majority of replicas, before it is answered, and answered before
+        it is announced (C-012). A request that changes nothing waits too: the record may not be replicated
+        yet."""
         try:
             make_group(group.name, group.scope)
             if is_new:

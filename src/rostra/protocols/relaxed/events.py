@@ -7,11 +7,11 @@ from rostra.protocols.relaxed.requests import Absolute, Resolved
 
 
 class JoinsBegin(Event, frozen=True):
-    """Several joins follow, of one turn: they share one notice."""
+    """The joins of one turn follow: they share one notice."""
 
 
 class JoinsEnd(Event, frozen=True):
-    """That was all of them: now notices are sent."""
+    """The end of these joins: the notice is sent now."""
 
 
 class SignpostsFound(Effect, frozen=True):
@@ -25,7 +25,7 @@ class SignpostsFound(Effect, frozen=True):
 
 
 class ResolveHere(Event, frozen=True):
-    """Another service of a cluster's server asks who is in a group, as a host of the cluster would."""
+    """Another service of a cluster's server resolves a group, as a host of the cluster would."""
 
     group: Group
     number: int

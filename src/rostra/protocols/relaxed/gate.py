@@ -1,18 +1,19 @@
-"""The gate that members' records pass: may this endpoint be in this group?
+"""Access control for members' records: may this endpoint be in this group?
 
     Join of our own program ──▶ Gate.permits ──┐
     EndpointsJoined, ResolveReply ──▶ screened ─┴──▶ yes · AccessRefused: who, where, why, from whom
 
-**Closed groups** (C-167) are for the domains and hosts of a list. The server of the scope keeps it, and tells
-all servers and agents below. Agents refuse joins and queries of hosts that are not on it; servers accept no
-record and no interest from elsewhere, and answer as if the group were not there. An empty list is for
-restricted names: the group is for hosts with an endpoint that has a proof of its authority, and such a proof
-is shown to the servers above that host (`ProofShown`).
+**Closed groups** (C-167) are open only to the domains and hosts of a list. The server of the scope keeps the
+list and sends it to all servers and agents below. Agents refuse joins and queries of hosts that are not on
+it; servers accept no record and no interest from elsewhere, and answer as if the group did not exist. An
+empty list is for restricted names: the group is open to hosts with an endpoint that has a proof of its
+authority, and such a proof is shown to the servers above that host (`ProofShown`).
 
-Every agent and server asks (S-012): all other nodes reject members that an agent adds without a
-proof. This gate knows public names only; `protocols/access` has the one that knows authorities.
+Every agent and server checks (S-012), so a member that a faulty agent adds without a proof is rejected by all
+other nodes. This gate knows public names only; `protocols/access` has the one that knows authorities.
 
-A node that sends such records without end is named for `NAMED_MAX` of them in `NAMED_S`; the rest is counted.
+Refused records are reported with the node that sent them, at most `NAMED_MAX` in `NAMED_S`; the rest is
+counted.
 """
 
 from typing import Any, Final
@@ -37,7 +38,7 @@ from rostra.protocols.relaxed.shown import ProofTable
 
 
 class AccessRefused(Observation, frozen=True):
-    """An endpoint may not join; or, if `source` is another node, a record of it was not believed."""
+    """An endpoint may not join; or, if `source` is another node, a record from there was rejected."""
 
     endpoint: Endpoint
     group: Group
@@ -90,7 +91,7 @@ class Gate:
         return True
 
     def allowed_in(self, group: Group) -> tuple[Domain, ...] | None:
-        """Those whom a closed group is for; None if it is for all."""
+        """The domains and hosts that a closed group is open to; None if it is open to all."""
         closed = self.closed.get(group.scope) if self.closed else None
         return None if closed is None else closed.paths_of(group.name)
 
@@ -103,7 +104,7 @@ class Gate:
         return self.permits.is_inside(group, address) or self.shown.is_inside(group, address)
 
     def is_closed_to(self, group: Group, address: str) -> bool:
-        """May this endpoint or host neither be in the group nor know of it?"""
+        """Is the group closed to this endpoint or host, so that it may not even know of it?"""
         allowed = self.allowed_in(group)
         if allowed == ():
             return not self._has_shown(group, address)
@@ -124,7 +125,7 @@ class Gate:
         )
 
     def begin(self, now: Instant) -> None:
-        """Time goes on from here."""
+        """Set the clock of this step."""
 
     def restart(self, incarnation: int) -> None:
         """A replica leads from now on: its term begins with the clock, as incarnations do."""
@@ -136,8 +137,8 @@ class Gate:
         return "no authority is installed" if "!" in group.name else ""
 
     def why_not_listed(self, now: Instant, group: Group, member: Member) -> str:
-        """The same of a member's record. A delegate, which is no program, needs no proof: the server of its
-        cluster makes it, and lets no agent tell of one."""
+        """Why this member's record is rejected; empty if it is not. A delegate, which is no program, needs no
+        proof: its cluster's server creates it, and accepts no delegate's record from an agent."""
         endpoint = member.endpoint
         is_delegate = type(member.attributes) is DelegateAttributes and DELEGATES in endpoint
         if self.cluster is not None and endpoint.startswith(f"{self.cluster}."):
@@ -151,7 +152,7 @@ class Gate:
         return endpoint is not None and (endpoint, group) in self.permits
 
     def name(self, now: Instant, node: Domain, refused: Observation, out: list[Effect]) -> None:
-        """Show what of this node was refused, unless it has filled its rows for now."""
+        """Report a refused record of this node, unless it has used up its reports for now."""
         since, count = self._named.pop(node, (now, 0))
         if not since <= now < since + NAMED_S:
             since, count = now, 0
@@ -171,7 +172,8 @@ class Gate:
 
 
 class DelegateGate(Gate):
-    """Of a delegate, which hears of members from its own server, in the same process: that one has asked."""
+    """The gate of a delegate, which lets everything pass: its members come from the server in its own
+    process, which has checked them."""
 
     def has_permit(self, endpoint: Endpoint | None, group: Group) -> bool:
         return endpoint is not None and DELEGATES in endpoint
@@ -187,7 +189,7 @@ def proof_of(member: Member) -> bytes:
 
 
 def screened(now: Instant, gate: Gate, sender: Domain, message: Any, out: list[Effect]) -> Any:
-    """The same message, with those members that may be in its group; what was left out is shown."""
+    """The same message with only those members that may be in its group; the others are reported."""
     kind = type(message)
     if (kind is not EndpointsJoined and kind is not ResolveReply) or (
         "!" not in message.group.name and not gate.closed

@@ -100,7 +100,7 @@ class InterestTable:
     # What is known
 
     def want(self, group: Group, peer: Domain) -> Interest:
-        """What this neighbour needs to hear about the group (C-094)."""
+        """The interest of this neighbour in the group, as this server reckons with it (C-094)."""
         relation = self._neighbours.up.get(peer)
         if relation is None or not self._neighbours.in_range(group, relation):
             return NONE
@@ -119,7 +119,7 @@ class InterestTable:
         return self._outer_of(group, row) if row is not None else ALL if outer else NONE
 
     def advertised(self, group: Group, relation: Relation) -> Interest:
-        """Our own state as such a neighbour hears it (C-096)."""
+        """The interest that we announce to such a neighbour (C-096)."""
         if relation is not Relation.CHILD:
             return self.inner(group)
         row = self.rows.get(group)
@@ -156,7 +156,7 @@ class InterestTable:
     # What changes it
 
     def hear_child(self, group: Group, child: Domain, interest: Interest) -> Shift | None:
-        """None if this child has too many entries already."""
+        """Enter the interest that a child announced; None if it has too many entries already."""
         row = self.rows.get(group)
         is_new = row is None or child not in row.entries
         if is_new and interest is not NONE and self.entries[child] >= self._children_max:
@@ -182,7 +182,8 @@ class InterestTable:
                 del self.entries[child]
 
     def hear_outer(self, group: Group, peer: Domain, interest: Interest) -> Shift | None:
-        """Recorded, not confirmed (C-099). None without a row: outer neighbours never make one (C-100)."""
+        """Enter the interest that an outer neighbour announced, unconfirmed (C-099). None without a row:
+        outer neighbours never make one (C-100)."""
         row = self.rows.get(group)
         if row is None:
             return None

@@ -121,7 +121,7 @@ def _tables(server: LocalServer) -> Iterator[str]:
 
 
 def _mirrors(server: LocalServer) -> Iterator[str]:
-    """What is kept twice, for quick look-up from either side, is kept the same."""
+    """Indexes that repeat each other, for look-up from either side, agree."""
     if server.names != {name_of(endpoint): endpoint for endpoint in server.endpoints}:
         yield "names and endpoints differ"
     present, groups = server.endpoints.items(), server.groups.items()

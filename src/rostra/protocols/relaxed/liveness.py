@@ -111,7 +111,7 @@ class Liveness:
                 out.append(self._send(LifeAsked(self._new_id(), self.host, target, stop=True)))
 
     def ended(self, endpoint: Endpoint, why: str, out: list[Effect]) -> None:
-        """One of our endpoints is gone: tell who watched it, and stop what it watched."""
+        """One of our endpoints is gone: notify the agents that watch it, and end its own watches."""
         for target in sorted(self._watching.get(endpoint, ())):
             self.unwatch(endpoint, target, out)
         watched = self.watched.get(endpoint)
@@ -214,7 +214,7 @@ class Liveness:
         out: list[Effect],
         final: bool = False,
     ) -> None:
-        """Tell the watchers, if it is news to them."""
+        """Notify the watchers, if the state has changed."""
         changed = watched.alive != alive
         watched.alive, watched.final = alive, final
         if changed:

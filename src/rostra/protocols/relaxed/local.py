@@ -226,7 +226,7 @@ class LocalServer(Service):
         return "" if presence is None else presence.user
 
     def interest(self, group: Group) -> Interest:
-        """What this host needs to hear about a group (C-093)."""
+        """The interest of this host in a group (C-093)."""
         table = self.groups.get(group)
         return Interest.NONE if table is None else table.interest()
 
@@ -234,7 +234,7 @@ class LocalServer(Service):
         return self.interest(group) is Interest.ALL
 
     def present(self, about: str) -> list[tuple[Endpoint, tuple[Group, ...]]]:
-        """The open endpoints that this is, or holds, and what each is in; the newest first."""
+        """The open endpoints that match an endpoint or host, with their groups; the newest first."""
         found = [each for each in reversed(self.endpoints) if concerns(about, each)]
         return [(each, tuple(sorted(self.endpoints[each].groups))) for each in found]
 
@@ -347,7 +347,7 @@ class LocalServer(Service):
             self._announce_joins(now, group, before, (member,), out)
 
     def _end_joins(self, now: Instant, out: list[Effect]) -> None:
-        """All joins of a turn as one notice. They tell each other nothing: each gets a baseline (C-066)."""
+        """All joins of a turn as one notice, which joiners do not get: each gets a baseline (C-066)."""
         joins, self._joins = self._joins or {}, None
         for group, gathered in joins.items():
             members = by_endpoint({member.endpoint: member for member in gathered.members})
@@ -452,10 +452,10 @@ class LocalServer(Service):
             self.resolves.wait(question, deadline_s, out)
 
     def _give_baseline(self, now: Instant, me: Endpoint, group: Group, out: list[Effect]) -> None:
-        """The automatic absolute of a new follower (C-045, C-050).
+        """The automatic `Absolute` of a new follower (C-045, C-050).
 
-        One that is still on its way is as good as a new one: it will contain or supersede every change
-        that was sent before it (C-066)."""
+        If one is on its way already it serves: it will contain or supersede every change that was sent before
+        it (C-066)."""
         if not self._reaches_beyond(group):
             out.append(Tell((me,), self._local_answer(group)))
         elif not any(
@@ -465,15 +465,15 @@ class LocalServer(Service):
             self.resolves.ask_for(now, group, (me, AUTO), self._follows(group), out)
 
     def _local_answer(self, group: Group) -> Absolute:
-        """This host's own members: all there are, or all we can reach (C-106)."""
+        """This host's own members, as the answer where no server is needed or reachable (C-106)."""
         table, isolated = self.groups.get(group), group.scope != self.host
         return Absolute(group, (), isolated) if table is None else table.answer(group, isolated)
 
     def _with_local(self, group: Group, members: Members) -> Members:
         """A list from the servers, united with the local members of this moment.
 
-        The servers' list is of all other hosts, and in sorted order all endpoints of one host stand
-        together: ours belong where none of theirs are, and the union is a matter of copying.
+        The servers' list has all other hosts, sorted, so all our members go to one place in it: the union is
+        two copies and no merge.
         """
         table = self.groups.get(group)
         if table is None or not table.members:
@@ -613,15 +613,15 @@ class LocalServer(Service):
         if entry is None or entry.group != group:
             out.append(Ignored("ResolveReply", why="late reply"))
             return
-        everybody = self._with_local(group, members)
+        united = self._with_local(group, members)
         if entry.kind is QueryKind.MERGE:
             self.resolves.close(entry)
             waiting = tuple([me for me, _ in entry.waiters])
-            out.append(Tell(waiting, Joined(group, everybody, Cause.MERGE, Part(True, group.scope))))
+            out.append(Tell(waiting, Joined(group, united, Cause.MERGE, Part(True, group.scope))))
             return
         table = self.groups.get(group)
         if members or table is None:
-            absolute = Absolute(group, everybody)
+            absolute = Absolute(group, united)
         else:
             absolute = table.answer(group, isolated=False)  # our own list, and perhaps encoded before
         self.resolves.settle_up_to(entry, absolute, out)
@@ -650,7 +650,7 @@ class LocalServer(Service):
     # The link to the domain server
 
     def _link_up(self, now: Instant, out: list[Effect]) -> None:
-        """C-116; an agent that has just started has nothing to announce but that (C-117)."""
+        """C-116; an agent that has just started announces only that it is done (C-117)."""
         self.up = True
         wide = self._wide_groups()
         for group in wide:
@@ -668,7 +668,7 @@ class LocalServer(Service):
         self.life.link_up(out)
 
     def _link_moved(self, now: Instant, out: list[Effect]) -> None:
-        """C-162: another replica of our domain server knows nothing of us yet; our programs hear nothing."""
+        """C-162: another replica of our domain server knows nothing of us yet. Programs get no notice."""
         for entry in list(self.resolves.open.values()):
             if entry.kind is QueryKind.MERGE:
                 self.resolves.close(entry)
@@ -774,7 +774,7 @@ class LocalServer(Service):
         return group.scope in self._around and group.scope != self.host
 
     def _announce_interest(self, group: Group, before: Interest, out: list[Effect]) -> None:
-        """Say so if what we need to hear has changed; questions under way can then no longer be shared."""
+        """Announce our interest if it has changed; open questions can then no longer be shared."""
         after = self.groups[group].interest()
         if after != before:
             for entry in self.resolves.about(group):

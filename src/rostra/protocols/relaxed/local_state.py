@@ -24,10 +24,10 @@ from rostra.protocols.relaxed.requests import Absolute
 
 
 class Roll:
-    """Endpoints in sorted order, at hand as a tuple.
+    """A sorted set of endpoints that caches its tuple.
 
     Every notice is addressed to the same tuple until an endpoint comes or goes; only then is it made again.
-    Keeping the list sorted as it changes makes that a copy, which matters on hosts with tens of thousands
+    Since the list is kept sorted, that is a copy and no sort, which matters on hosts with tens of thousands
     of endpoints."""
 
     __slots__ = ("_sorted", "_tuple")
@@ -61,8 +61,8 @@ class LocalGroup:
 
     def __init__(self) -> None:
         self.members: dict[Endpoint, Member] = {}
-        self.online: set[Endpoint] = set()  # the members that want to hear of changes
-        self.watchers: set[Endpoint] = set()  # those that want to hear of changes without being members
+        self.online: set[Endpoint] = set()  # members that get changes
+        self.watchers: set[Endpoint] = set()  # endpoints that get changes without being members
         self._listed = Roll()
         self._records: Members | None = ()
         self._answer: Absolute | None = None
@@ -76,7 +76,8 @@ class LocalGroup:
             self.set_online(member.endpoint, True)
 
     def renew(self, endpoint: Endpoint, attributes: AnyAttributes) -> None:
-        """A member has a new proof: later answers carry it. Those who were told of it checked the old one."""
+        """A member has a new proof, which later answers carry. Nodes that know the member checked the old
+        one."""
         self.add(replace(self.members[endpoint], attributes=attributes), endpoint in self.online)
 
     def remove(self, endpoint: Endpoint) -> None:
@@ -100,11 +101,11 @@ class LocalGroup:
         return not self.members and not self.watchers
 
     def followers(self) -> tuple[Endpoint, ...]:
-        """Whom to tell of a change: online members and watchers, sorted."""
+        """Who is notified of a change: online members and watchers, sorted."""
         return self._followers.all()
 
     def followers_besides(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
-        """Whom to tell of this endpoint's own doing: never itself (C-047)."""
+        """Who is notified of a change that this endpoint made: not itself (C-047)."""
         if self.is_followed_by(endpoint):
             return tuple(other for other in self.followers() if other != endpoint)
         return self.followers()
@@ -116,13 +117,14 @@ class LocalGroup:
         return self._records
 
     def answer(self, group: Group, isolated: bool) -> Absolute:
-        """The same as an answer: one value until an endpoint comes or goes, so that it is encoded once."""
+        """The local members as an `Absolute`: one value until an endpoint comes or goes, so that it is
+        encoded once."""
         if self._answer is None or self._answer.isolated != isolated:
             self._answer = Absolute(group, self.records(), isolated)
         return self._answer
 
     def interest(self) -> Interest:
-        """What this host needs to hear about the group (C-093)."""
+        """The interest of this host in the group (C-093)."""
         if self.online or self.watchers:
             return Interest.ALL
         return Interest.RESOLVE if self.members else Interest.NONE
@@ -158,7 +160,7 @@ class GatheredJoins(Struct, eq=False):
     members: list[Member] = field(default_factory=list)
 
     def besides(self) -> tuple[Endpoint, ...]:
-        """Whom to tell: never the joiners themselves (C-047)."""
+        """Who is notified: not the joiners themselves (C-047)."""
         joined = {member.endpoint for member in self.members}
         return tuple([each for each in self.followers if each not in joined])
 

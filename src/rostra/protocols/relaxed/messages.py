@@ -38,7 +38,7 @@ class MessageId(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Interest(IntEnum):
-    """What one side of a link needs to hear about a group; the stronger includes the weaker (C-093)."""
+    """Which messages about a group one side of a link needs; the stronger includes the weaker (C-093)."""
 
     NONE = 0
     RESOLVE = 1
@@ -142,7 +142,7 @@ class RegistryTold(ServerMessage, frozen=True, tag=12):
 
 
 class Inquiry(ServerMessage, frozen=True, tag=13):
-    """What does that server remember about this endpoint or domain? Asked by an agent, for `rostra why`."""
+    """An agent asks a node for its trail of this endpoint or domain, for `rostra why`."""
 
     asker: Domain  # the asking host
     to: Domain  # whose memory: a host's agent or a domain's server
@@ -150,7 +150,7 @@ class Inquiry(ServerMessage, frozen=True, tag=13):
 
 
 class InquiryReply(ServerMessage, frozen=True, tag=14):
-    """The answer, under the inquiry's id, on its way back to `asker`: a memory, or why it cannot be asked."""
+    """The answer, under the inquiry's id, on its way back to `asker`: the trail, or why there is none."""
 
     asker: Domain
     of: Domain
@@ -181,7 +181,7 @@ MEMBER_BYTES: Final = 64
 
 
 def weight(message: object) -> int:
-    """What a message carries that no table of ours holds, in bytes, more or less."""
+    """About how many bytes a queued message keeps alive that no table of ours holds anyway."""
     if type(message) is Routed:
         return len(message.data)
     if type(message) is ResolveReply:

@@ -46,7 +46,7 @@ class Neighbours:
         self._outer_sets: tuple[frozenset[Domain], ...] = (frozenset(),) * 3
 
     def relation(self, peer: Domain) -> Relation | None:
-        """What this path is to us, up or down, known or not; None for a stranger and for ourselves."""
+        """What this path is to us, up or down, known or not; None if it is no neighbour's."""
         if peer == self.domain:
             return None
         if peer == self.parent:
@@ -78,7 +78,8 @@ class Neighbours:
     # How far groups reach
 
     def reach(self, group: Group) -> Relation | None:
-        """The farthest neighbours that may hear of the group; None if it is none of our business (C-010)."""
+        """The farthest kind of neighbour that the group reaches; None if this server does not handle it
+        (C-010)."""
         return self._reach.get(group.scope)
 
     def in_range(self, group: Group, relation: Relation) -> bool:
@@ -97,7 +98,7 @@ class Neighbours:
     # Who may speak for whom
 
     def side_of(self, peer: Domain, relation: Relation) -> Part:
-        """The part of the world behind a neighbour: all that is lost with it, and all it may speak for."""
+        """The part of the world behind a neighbour: all that is lost with it, and all it may report about."""
         return Part(relation is not Relation.PARENT, peer)
 
     def may_speak_of(self, peer: Domain, relation: Relation, part: Part) -> bool:
@@ -145,7 +146,7 @@ class Neighbours:
         return server if server == self.parent else self.next_hop(server)
 
     def speaks_for(self, peer: Domain, source: Domain) -> bool:
-        """Is the source behind this neighbour? Behind a host, which is a cluster's child, is nobody else."""
+        """Is the source behind this neighbour? Behind a host, a cluster's child, is only that host."""
         if self.cluster and self.relation(peer) is Relation.CHILD:
             return source == peer
         return self.hop_towards(source) == peer

@@ -104,7 +104,7 @@ class Registry:
         return tuple(self._records[scope] for scope in sorted(self._records))
 
     def copies(self, scope: Domain) -> tuple[RegistryRecord, ...]:
-        """Those that belong to others than the server of this scope."""
+        """The lists of other scopes, of which this node holds copies."""
         return tuple([record for record in self.records() if record.scope != scope])
 
     def _change(self, scope: Domain, names: frozenset[str]) -> KeyedRecord | None:
@@ -131,7 +131,7 @@ def encode_names(names: Iterable[str]) -> bytes:
 
 
 def decode_names(data: bytes) -> tuple[str, ...] | None:
-    """None if a list it is not, or one with names that no group can have."""
+    """None if this is no list of names, or one with names that no group can have."""
     try:
         names = _decoder.decode(data)
         for name in names:

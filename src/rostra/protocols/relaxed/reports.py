@@ -1,4 +1,4 @@
-"""What an agent or a server says of itself, as a JSON document for people and tools."""
+"""The tables of an agent or a server as a JSON document, for `inspect`."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def document_of(agent: "LocalServer") -> bytes:
-    """Everything that it remembers."""
+    """The tables of an agent."""
     return json.encode(
         {
             "server": "agent",
@@ -27,7 +27,7 @@ def document_of(agent: "LocalServer") -> bytes:
 
 
 def document_of_server(server: "DomainServer") -> bytes:
-    """Everything that is known here, for people."""
+    """The tables of a domain server."""
     up = server.neighbours.up
     return json.encode(
         {

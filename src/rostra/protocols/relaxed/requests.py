@@ -108,11 +108,10 @@ class Unregister(Request, frozen=True, tag=13):
 
 
 class Inspect(Request, frozen=True, tag=14):
-    """What does this node know and remember? For tests, tools and people.
+    """The node's tables, and the events that it recorded after number `after`, as a document.
 
-    Of what it remembers, only what it recorded after number `after`. If there is nothing, the answer may wait
-    up to `wait_s` for something to happen: a reader that asks again with the last number it got hears of
-    everything once, when it happens, and is never sent more than it takes.
+    If there are no such events, the answer waits up to `wait_s` for the next (long polling): a reader that
+    asks again with the last number it got sees every event once, when it happens.
     """
 
     after: Annotated[int, check_number] = 0
@@ -120,8 +119,7 @@ class Inspect(Request, frozen=True, tag=14):
 
 
 class Recall(Request, frozen=True, tag=15):
-    """What is remembered about this endpoint or domain: by this node, or by another server that this agent
-    can reach?"""
+    """The trail of this endpoint or domain: of this node, or of another that this agent can reach."""
 
     about: Annotated[str, check_subject]
     of: Domain
@@ -181,7 +179,7 @@ class Inspected(Said, frozen=True, tag=5):
 
 
 class Recalled(Said, frozen=True, tag=6):
-    """A memory: a JSON document, made by `protocols/relaxed/trail.py`."""
+    """A trail: a JSON document, made by `protocols/relaxed/trail.py`."""
 
     document: bytes
 
@@ -275,7 +273,8 @@ class Changed(Said, frozen=True, tag=26):
 
 
 class PutOut(Said, frozen=True, tag=27):
-    """You are no longer in the group: it is of a stronger kind than you joined it as, or of another."""
+    """The endpoint was removed from the group, for this reason: the group is of another kind, its proof
+    ended, or another program founded it."""
 
     group: Group
     refusal: Denied

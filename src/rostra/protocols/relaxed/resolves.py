@@ -88,7 +88,7 @@ class Resolves:
         return self.of_group.get(group, {}).values()
 
     def wait(self, question: OpenQuery, deadline_s: float | None, out: list[Effect]) -> None:
-        """The servers have to answer it first."""
+        """Keep a program's resolve until the servers have answered."""
         self.questions[question.token] = question
         self._endpoints[question.endpoint].questions.add(question.token)
         if deadline_s is not None:

@@ -1,8 +1,8 @@
 """Proofs of endpoints, by group: those of an agent's own programs, or those that hosts below a server showed.
 
-A gate asks here for each record of a group that its authority closes, so no question looks through all of
-them: how many each host and domain has is counted while they come and go. A server that looks whether they
-have ended takes the next few at each step.
+A gate looks here for each record of a group that its authority closes, so a look-up must not scan: how many
+proofs each host and domain has is counted as they come and go. A server checks for expired ones a few at a
+time, at each step.
 """
 
 from collections import Counter, OrderedDict
@@ -70,7 +70,7 @@ class ProofTable(MutableMapping[Stay, bytes]):
         return (group, address) in self._around or address in self.of(group)
 
     def next(self, count: int) -> list[tuple[Endpoint, Group, bytes]]:
-        """So many, those first that were not looked at for the longest time."""
+        """The next proofs to check for expiry: those that were checked longest ago."""
         stays = list(islice(self._turns, count))
         for stay in stays:
             self._turns.move_to_end(stay)

@@ -160,7 +160,7 @@ class Trail:
     # What happens
 
     def _ticked(self, now: Instant, late_s: float) -> None:
-        """Only what may have looked like silence to others is worth remembering."""
+        """Keep a stall of our event loop, if it was long enough for neighbours to suspect us."""
         if late_s >= self._config.detect.heartbeat_interval_s:
             self._late.append((now, late_s))
 
@@ -179,8 +179,8 @@ class Trail:
                 self._note(because.accused, LinkNote(now, "down", because.what, evidence))
 
     def saw(self, now: Instant, node: Domain, event: Event, effects: Sequence[Seen]) -> None:
-        """A step of the stack, or beside one what a link reported. Most steps are about something else, so
-        that is found out first."""
+        """A step of the stack, or what a link reported beside one. Most steps leave no note, so that is
+        tested first."""
         kind = type(event)
         if kind.recalls:
             self._views.extend(
@@ -287,7 +287,7 @@ class Trail:
         )
 
     def _departures(self, about: str) -> list[Departure]:
-        """Those that the question is about, one for each endpoint and cause; the latest last."""
+        """The departures that a question is about, one for each endpoint and cause; the latest last."""
         found: dict[tuple[Endpoint, Cause], Departure] = {}
         for note in (*self._leaves, *self._crashes):
             if concerns(about, note.endpoint):
@@ -413,7 +413,8 @@ class Trail:
         }
 
     def _relevance(self, peer: Domain, path: Domain) -> tuple[bool, bool, float, Domain]:
-        """First the neighbour behind which it is, then the one above us, then who had trouble last."""
+        """Sorts links: first the neighbour behind which the subject is, then our parent, then those that
+        changed last."""
         notes = self._links.get(peer)
         return (
             not (inside(peer, path) and not inside(peer, self._path)),

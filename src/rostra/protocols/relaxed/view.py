@@ -36,10 +36,10 @@ Why = Absolute | Joined | Left | Only | Without
 
 
 class ViewChanged(Struct, frozen=True):
-    """The view of a group is another one now.
+    """The view of a group has changed.
 
-    An endpoint in both lists left and joined again, unseen. `why` is the notice that did it: it has the
-    cause, the leaver's last words, or who accuses whom.
+    An endpoint in both lists left and joined again, unseen. `why` is the notice that changed it, with the
+    cause, the leaver's `meta`, or which server accuses which.
     """
 
     group: Group
@@ -132,7 +132,7 @@ class GroupView:
         return reports
 
     def _newer(self, members: Members, reports: list[Report]) -> dict[Endpoint, Member]:
-        """The records that tell us something, without those that we know to have left since."""
+        """The records that change something, without those of endpoints that have left since."""
         newer: dict[Endpoint, Member] = {}
         table = self._table
         stale = False
@@ -173,7 +173,7 @@ class Views:
         self._periods.pop(group, None)
 
     def period(self, group: Group) -> int:
-        """Names the present stretch of following a group; to be kept with a question, see `answered`."""
+        """The number of the present period of following a group; kept with a question, see `answered`."""
         return self._periods.get(group, NOT_FOLLOWED)
 
     def apply(self, notice: AnyNotice) -> list[Report]:

@@ -45,7 +45,7 @@ Place = tuple[int, int]
 
 
 class WatchedGroup:
-    """One group that is watched on this host: who is in it, and how that came about lately."""
+    """One group that is watched on this host: its members, and its latest changes."""
 
     __slots__ = (
         "_config",
@@ -74,7 +74,7 @@ class WatchedGroup:
         return not self.waiting and not self.watchers.all()
 
     def welcome(self, watcher: Endpoint, place: Place) -> list[Effect]:
-        """Give a watcher what it needs to go on from that place, or to begin anew."""
+        """Send a watcher the changes since that place, or a snapshot."""
         self.watchers.add(watcher)
         view = self.view
         snapshot = Snapshot(view.group, view.members, self.period, self.number, self.isolated)
@@ -89,7 +89,7 @@ class WatchedGroup:
         return [change for change in self.changes if change.number > number]
 
     def tell(self, reports: list[Report]) -> list[Effect]:
-        """Number the differences, keep them, and tell all watchers."""
+        """Number the changes, keep them, and send them to all watchers."""
         told: list[Effect] = []
         for report in reports:
             if isinstance(report, Ignored):
@@ -102,7 +102,7 @@ class WatchedGroup:
         return told
 
     def _numbered(self, report: ViewChanged) -> Iterator[Changed]:
-        """What left and joined at once is two changes: a reader may stop in between."""
+        """Leaves and joins of one notice are two changes: a reader may stop in between."""
         group, why = self.view.group, report.why
         left = tuple([member.endpoint for member in report.left])
         if isinstance(why, Left):
