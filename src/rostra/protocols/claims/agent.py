@@ -84,7 +84,7 @@ OWN: Final = 0
 
 
 class ClaimKept(Event, frozen=True):
-    """From the service of a group: its claim is held until that is over, members or not; or is over now."""
+    """From the service of a group: hold its claim even without members; or no longer."""
 
     group: Group
     kept: bool
@@ -233,7 +233,7 @@ class ClaimAgent(Service):
             self._ask(group, kind, [event], out)
 
     def is_alone(self, group: Group) -> bool:
-        """Had no other host a part in the group when we claimed it?"""
+        """Did no other host hold the claim when we made it?"""
         return group.scope == self.host or group in self._alone
 
     def _has_room(self, me: Endpoint) -> bool:
@@ -244,7 +244,7 @@ class ClaimAgent(Service):
         )
 
     def _user(self, group: Group) -> str:
-        """Of the first one that it is claimed for."""
+        """The user whose quota a claim counts against: that of the first member that needs it."""
         if (asked := self.asked.get(group)) is not None and asked.waiting:
             return self._agent.user_of(asked.waiting[0].endpoint)
         members = self._agent.groups[group].members if group in self._agent.groups else {}
@@ -283,7 +283,7 @@ class ClaimAgent(Service):
         out.append(Send(self._server, ClaimReleased(id, self.host, group, group in self.over)))
 
     def _enter(self, now: Instant, event: JoinClaimed, out: list[Effect]) -> None:
-        """Into the directory, with its kind."""
+        """Join the directory (relaxed membership), with the group's kind."""
         if event.endpoint not in self._agent.endpoints:
             return  # its program has gone, and is not answered any more
         asked = Asked(event.endpoint, event.token, event.join)
@@ -405,14 +405,15 @@ class ClaimAgent(Service):
             self._release(group, out)
 
     def _stands(self, now: Instant, group: Group, kind: GroupKind | None, out: list[Effect]) -> None:
-        """That is what the group is: its weaker members must go."""
+        """This kind stands: members of this host with a weaker kind are removed."""
         if kind is not None:
             self._put_out(now, group, self._members_of(group, strong=False), kind, out)
 
     def _put_out(
         self, now: Instant, group: Group, members: list[Endpoint], stands: GroupKind | None, out: list[Effect]
     ) -> None:
-        """Out of the directory, and tell them why. Members of FIFO groups are taken out by their service."""
+        """Remove members from the directory, and send them the reason. Those of FIFO groups are removed by
+        their own service."""
         refusal = denied(another_kind(group, stands))
         for me in members:
             if self._agent.groups[group].members[me].kind != FIFO:
@@ -423,7 +424,7 @@ class ClaimAgent(Service):
     # Again
 
     def renew(self, group: Group) -> list[Effect]:
-        """Ask again for what we hold: we have something to say of it, or hope for another answer."""
+        """Send the claim that we hold again: something in it has changed, or the answer may have."""
         out: list[Effect] = []
         if group in self.held and group not in self.asked and self.up:
             self._ask(group, self.held[group], [], out)
@@ -431,7 +432,7 @@ class ClaimAgent(Service):
         return out
 
     def _renew(self, out: list[Effect]) -> None:
-        """Our server, or another replica of it, knows nothing of what we hold and asked."""
+        """Our link is up, perhaps to another replica: send again all that we hold and asked."""
         for group in sorted(self.held):
             if not self._is_used(group):
                 del self.held[group]
@@ -463,7 +464,7 @@ class ClaimAgent(Service):
                 del self.asked[group]  # it is held, and renewed when we are back
 
     def _doubt(self, group: Group, why: str, out: list[Effect]) -> None:
-        """Whether the claim counts is not known."""
+        """It is not known whether the claim was recorded: refuse the joins, and release it."""
         asked = self.asked.pop(group)
         gone = Unreachable(f"the server of {group.scope} {why}", fix="ask again")
         self._refuse(asked.waiting, gone, out)

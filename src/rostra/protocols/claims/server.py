@@ -20,8 +20,9 @@ its agent is back in another life, or for `GONE_S`. A host that holds such a cla
 **Without room on the disk** a new claim is refused with the reason, a release is not answered, so that it is
 sent again, and claims of hosts that are gone are released when there is room.
 
-**No name is locked by asking.** A host claims so many groups, and none that is not for it: groups that are
-closed to it, and restricted names without the proof of a member. It is named (`ClaimRefused`).
+**Bounds.** So that names cannot be taken by claiming them all, a host may claim a bounded number of groups,
+none that is closed to it, and a restricted name only with the proof of a member. A refused claim is reported
+(`ClaimRefused`).
 
 A neighbour is trusted about the hosts behind it only: a claim or release must come from the side of the
 claimer, and an answer from that of the scope's server (C-125).
@@ -183,8 +184,8 @@ class ClaimServer(Service):
         return found
 
     def _not_proven(self, now: Instant, message: Claim) -> str:
-        """Why a restricted name cannot be claimed so; empty if it can. Each server on the way asks: an agent
-        claims for a member that may join, and in a kind of which members have proofs."""
+        """Why this claim of a restricted name is refused; empty if it is not. Each server on the way checks:
+        the claim must have the proof of a member that may join, and a kind of which members have proofs."""
         group, kind = message.group, message.group_kind
         if "!" not in group.name or self._gate.is_closed_to(group, message.claimer):
             return ""  # to those that it is closed to, the server of the scope says that it is not there
@@ -265,7 +266,8 @@ class ClaimServer(Service):
         return found
 
     def _is_closed_to(self, message: ClaimMessage) -> bool:
-        """Whatever is asked about such a group, or the lock of its name, the answer is that of no group."""
+        """Is the group closed to this host? Then every question about it, or about the lock of its name, is
+        answered as if it did not exist."""
         group = Group(message.group.name.removeprefix(LOCKS), message.group.scope)
         return self._gate.is_closed_to(group, message.claimer)
 
@@ -323,8 +325,8 @@ class ClaimServer(Service):
         return self._neighbours.cluster and self._neighbours.relation(peer) is Relation.CHILD
 
     def _link_up(self, peer: Domain, life: int) -> list[Effect]:
-        """What it held in an earlier life it does not hold any more. With the first host that is there, the
-        time begins to run of those that were with a server before us, and are not with us."""
+        """Claims of an earlier life of this agent end. With the first host that connects, the time limit
+        starts for holders that were known to our predecessor and have not connected to us."""
         holders = [] if self._lives else [each for each in self.table.holders() if self._is_host(each)]
         before, self._lives[peer] = self._lives.get(peer, life), life
         waits = [SetTimer(("claims", GONE, each), GONE_S) for each in holders if each != peer]
@@ -352,7 +354,7 @@ class ClaimServer(Service):
         return effects
 
     def _release_lost(self) -> list[Effect]:
-        """What hosts held in our own scope that are gone; once that can be stored."""
+        """Release the claims in our own scope of hosts that are gone, once that can be stored."""
         if self._registry.own.no_room:
             return []
         lost, self._lost = self._lost, []

@@ -1,4 +1,4 @@
-"""Is that peer alive? Signs of life, the suspicion that their absence accrues, and our own part in it.
+"""Failure detection: signs of life, suspicion that grows with silence, and allowance for our own delays.
 
 Three speeds, one for each way to fail:
 

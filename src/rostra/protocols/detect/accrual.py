@@ -1,4 +1,4 @@
-"""How suspicious is this silence? The accrual idea: a number that grows, not a timeout that strikes.
+"""The phi accrual detector: how suspicious is this silence? A number that grows, instead of a timeout.
 
 A `Rhythm` is what we have learnt about the time between two signs of life; `phi` says how surprising a
 silence is for a peer with that rhythm. At phi 1 one such silence in ten means nothing, at phi 8 one in a

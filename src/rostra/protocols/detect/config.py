@@ -6,7 +6,7 @@ from rostra.errors import BadInput
 
 
 class DetectConfig(Struct, frozen=True, kw_only=True):
-    """When silence is worth a word, and when it costs a peer its place. The defaults are the `wan` profile.
+    """When a silent peer is suspected, and when it is given up. The defaults are the `wan` profile.
 
     `heartbeat_interval_s`
         Something is sent to every neighbour at least this often; a heartbeat only if nothing else was.

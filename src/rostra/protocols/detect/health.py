@@ -1,15 +1,15 @@
-"""How late are we ourselves? A node whose own loop is late blames itself first.
+"""How late is our own event loop? A node that is late itself must not blame its peers.
 
-A server learns of its peers only as fast as its own loop turns. If the loop is late (a long computation, a
-swapped-out process, a paused virtual machine) then every peer seems silent, and giving them all up would tear
-the world apart from its least healthy point. So lateness counts twice, each time in the peers' favour:
+If a node's loop is late (a long computation, a swapped-out process, a paused virtual machine), every peer
+seems silent, and the least healthy node of the world would declare all its neighbours dead. So lateness
+counts twice, each time in the peers' favour:
 
 - the time we were away is no silence: `Detector` moves its clocks forward by it;
 - for a while after, suspicion needs a little more, because a loop that was late is likely to be late again.
 
 Where we differ from Lifeguard (Dadgar et al.), which multiplies the timeouts of an unhealthy member by up to
-nine: we add, and never more than one heartbeat in all, because a bound on detection is a promise made to
-those who wait for it.
+nine: we add, and never more than one heartbeat in all, because the bound on detection is documented and
+relied on.
 """
 
 

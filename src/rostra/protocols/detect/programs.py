@@ -1,20 +1,20 @@
-"""Which local programs have stalled? A tiny core for the agent, beside the sockets that tell it who died.
+"""Which local programs have stalled? Pings from the agent, beside the sockets that report which died.
 
     Heard ──quiet for program_ping_after_s: Ping──▶ Pinged ──for program_suspect_s──▶ Suspected
       ▲                                               │                                 │    │
       └────────────────── anything heard ─────────────┴─────────────────────────────────┘    │
                                                     removed ◀──for program_down_after_s──────┘
 
-A dead program is none of this core's business: its socket closes, and the agent knows at once (C-034). What
-is left are programs that live and do not answer: stopped, swapped out, deep in a computation, or at the far
-end of a cut (C-176). They are shown as suspected long before they lose anything.
+A dead program is not detected here: its socket closes, and the agent knows at once (C-034). What is left are
+programs that live and do not answer: stopped, swapped out, deep in a computation, or at the far end of a cut
+(C-176). They are shown as suspected long before they are removed.
 
-The clock of a suspicion starts at the ping, not at the last word: a program that has nothing to say owes us
-nothing.
+The clock of a suspicion starts at the ping and not at the last message, since an idle program need not send
+anything.
 
-Many that stall at once have one cause, which is none of theirs: a machine with more work than processors, or
-one process with many connections. Removing them would add to its work, for each joins again and gets whole
-lists; so each of them has `TOGETHER_TIMES` as long.
+Many programs that stall at once have a common cause, mostly an overloaded machine, or one process with many
+connections. Removing them would add to the load, for each joins again and gets whole lists; so each of them
+has `TOGETHER_TIMES` as long.
 """
 
 from typing import Final

@@ -12,14 +12,14 @@ class ElectionConfig(Struct, frozen=True, kw_only=True):
     started or resigned, comes after all others.
 
     `stand_after_s`
-        A replica that has no leader, and a majority to talk to, canvasses after ``stand_after_s * (1 +
-        rank)``, so that the first of those who live is usually alone with it. It should exceed two round
-        trips and two writes to disk. Default 0.25, wan 0.5. Raising it: slower failover, by `rank` times as
+        A replica that has no leader, and is linked to a majority, sends its pre-vote request after
+        ``stand_after_s * (1 + rank)``, so that usually only the first live replica does. It should exceed
+        two round trips and two writes to disk. Default 0.25, wan 0.5. Raising it: slower failover, by `rank` times as
         much; fewer elections in which votes are split.
     `again_after_s`
         An attempt that came to nothing is repeated after ``again_after_s + rank * stand_after_s``: replicas
         that split the votes are apart the next time. Default 1.0, wan 2.0. Raising it: a slower second
-        attempt, fewer messages from a replica that cannot hear the leader and canvasses for ever.
+        attempt, fewer messages from a replica that cannot reach the leader and asks for ever.
     `doubt_after_s`
         A leader that stood still for longer than this resigns before it says anything. It must be below what
         the others need to give it up, ``down_after_s - heartbeat_interval_s`` of `DetectConfig`, for beyond

@@ -49,7 +49,7 @@ there is a first record, nothing is replicated.
 are taken into memory, sent and followed as ever, and acknowledged only when they are on disk; when there is
 room again, a replica stores all that is pending in one write. Replicas report whether they can store. A
 leader goes on as long as a majority can, itself included or not: if it crashes, that majority has what
-counts. Otherwise its server is told that nothing can be stored (`StorageChanged`), and refuses.
+counts. Otherwise its server gets `StorageChanged`, and refuses requests that need a record.
 
 Where we differ, and why. Congress (section 7) wishes for replicated servers and gives no protocol. This is
 the election of Raft (Ongaro and Ousterhout, with the PreVote of Ongaro's thesis), with these differences:
@@ -564,7 +564,8 @@ class ElectionCore(Service):
     # Disks
 
     def _store(self, change: KeyedRecord | RecordSet) -> None:
-        """Before what follows. Without room, or behind a change that found none: all at once, later."""
+        """Store before the effects that follow. Without room on the disk, or behind a change that waits for
+        room, it is stored later, together with the others."""
         if isinstance(change, KeyedRecord) and change.version <= self.stored:
             return  # as a part of all
         if self.no_room or change.size > self._free or (self._missed and isinstance(change, KeyedRecord)):
@@ -626,7 +627,7 @@ class ElectionCore(Service):
             self._effects.append(Answer(token, denied(refusal)))
 
     def _document(self) -> bytes:
-        """Everything that is known here, for people. Its keys stay as recordings have them."""
+        """The replica's state as a document, for `inspect`. Its keys stay as recordings have them."""
         return msgspec.json.encode(
             {
                 "server": "seat",

@@ -27,7 +27,7 @@ class Clock(Event, frozen=True):
 
 
 class StallDetected(Event, frozen=True):
-    """This process stood still for so much longer than planned, by its own clock: another may lead by now.
+    """This process stalled for this much longer than planned, by its own clock: another may lead by now.
 
     Must come before every other event of the meantime.
     """
@@ -85,7 +85,7 @@ class StateReceived(Effect, frozen=True):
 
 
 class TermRefused(Observation, frozen=True):
-    """A replica spoke of a term so far ahead of our clock that it cannot be true. It was not believed."""
+    """A replica sent a term so far ahead of our clock that it cannot be true. It was ignored."""
 
     sender: Domain
     ahead_ms: int

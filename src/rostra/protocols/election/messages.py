@@ -36,7 +36,7 @@ class ElectionMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class PreVoteRequest(ElectionMessage, frozen=True, tag=64):
-    """Would you vote for me in this term? My records have this version. The answer binds no one."""
+    """Would you vote for me in this term? My records have this version. The answer is not binding."""
 
     term: Natural
     version: Natural
@@ -80,7 +80,7 @@ class LeaderAnnounced(ElectionMessage, frozen=True, tag=70):
 
 
 class Shared(ElectionMessage, frozen=True, tag=71):
-    """Between a leader and its backups; what it means is their business."""
+    """State of their servers, between a leader and its backups; opaque here."""
 
     data: Annotated[bytes, Meta(max_length=SHARED_BYTES_MAX)]
 
@@ -111,7 +111,7 @@ class ReplicateAll(ElectionMessage, frozen=True, tag=74):
 
 
 class RoomReported(ElectionMessage, frozen=True, tag=75):
-    """Can I store records? Not said by a replica that always could."""
+    """Whether the sender can store records. Not sent by a replica that always could."""
 
     can_store: bool
 

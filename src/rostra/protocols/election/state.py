@@ -12,7 +12,7 @@ class Following(Struct, frozen=True):
 
 
 class PreCandidate(Struct, frozen=True):
-    """We ask who would vote for us. The answers bind no one, and nothing is on disk."""
+    """We have sent pre-vote requests. The answers are not binding, and nothing is on disk."""
 
     term: int
     granted: frozenset[Domain]  # ourselves included

@@ -7,13 +7,13 @@
 
 **Sessions.** Each end has a session number. Every packet says the sender's own (`mine`) and the receiver's as
 the sender knows it (`yours`). An epoch is a pair of sessions; it begins at an end that sees its own current
-session echoed, and so knows that the peer can hear it. An end that leaves an epoch, for any reason, takes a
-new session. The peer sees a newer session than it knows, leaves too, and takes a new session itself. Hence no
-epoch comes back, a packet of an ended one is recognised by its numbers alone (C-031), and both ends see
-`LinkDown` before the next `LinkUp` (C-027, C-030).
+session echoed, and so knows that the peer receives from it. An end that leaves an epoch, for any reason,
+takes a new session. The peer sees a newer session than it knows, leaves too, and takes a new session itself.
+Hence no epoch comes back, a packet of an ended one is recognised by its numbers alone (C-031), and both ends
+see `LinkDown` before the next `LinkUp` (C-027, C-030).
 
-**Signs of life** are data and beats of the current epoch. A Hello is not: a peer that cannot hear us sends it
-too. It is answered, and the answer is a sign of life.
+**Signs of life** are data and beats of the current epoch. A Hello is not: a peer that receives nothing from
+us sends it too. It is answered, and the answer is a sign of life.
 
 **Resumption.** Data packets are numbered from 1 in each epoch and kept until acknowledged. A closed channel
 does not end the epoch (C-032). On a new channel both ends send a Hello with the last number they have, and
@@ -212,7 +212,7 @@ class Link:
         return reports
 
     def _take(self, now: Instant, state: Together, data: Data, reports: list[Report]) -> None:
-        """Hand up what is next, keep what is early, and owe an acknowledgement for all of it."""
+        """Pass up what is next in order, buffer what is early; an acknowledgement is due for all of it."""
         ahead = data.number - state.received
         if ahead == 1:
             self._hand_up(state, data, reports)
@@ -270,7 +270,7 @@ class Link:
         return reports
 
     def refusal(self, hello: Hello) -> str | None:
-        """Why this hello changes nothing; none if it counts."""
+        """Why this Hello is ignored; None if it is not."""
         if hello.world != self._world:
             return "another world"
         if hello.path != self.peer or hello.to not in (self.me, ""):
@@ -436,7 +436,7 @@ class Link:
         return [Transmit(self.peer, self._hello())]
 
     def _keep_alive(self, now: Instant, state: Together, reports: list[Report]) -> None:
-        """Say what is owed: lost packets, an acknowledgement, or only that we live."""
+        """Send what is due: retransmissions, an acknowledgement, or a heartbeat."""
         quiet = now - state.sent_at >= self._beat_after_s
         if not state.flowing:
             if quiet:

@@ -34,7 +34,7 @@ class PacketArrived(Event, frozen=True):
 
 
 class BatchSubmitted(Event, frozen=True):
-    """The core above wants these messages at the peer, in this order, as one batch."""
+    """The core above sends these messages to the peer, in this order, as one batch."""
 
     messages: tuple[object, ...]
 
@@ -87,7 +87,7 @@ class Removed(Observation, frozen=True):
 
 
 class Forgotten(Observation, frozen=True):
-    """There is no link to this child any more: it was down for long, or others need its place."""
+    """The link to this child was removed: it was down for long, or another child needs its place."""
 
     peer: Domain
 

@@ -37,7 +37,7 @@ class Packet(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class Hello(Packet, frozen=True, tag=1):
-    """Who I am, and where I stand: sent when a channel opens, and again until the epoch is agreed."""
+    """The sender's name and numbers: sent when a channel opens, and again until the epoch is agreed."""
 
     world: str
     path: Domain
@@ -64,13 +64,13 @@ class Data(Packet, frozen=True, tag=2):
 
 
 class Beat(Packet, frozen=True, tag=3):
-    """I live, and have received this much."""
+    """Heartbeat, with an acknowledgement."""
 
     received: Natural
 
 
 class Bye(Packet, frozen=True, tag=4):
-    """I end this epoch now, on purpose; no need to wait for silence."""
+    """The sender ends this epoch on purpose; the receiver need not wait for silence."""
 
     why: str
 
