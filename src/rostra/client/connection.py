@@ -115,7 +115,6 @@ class AgentConnection:
         self.path = Domain("")
         self.memory = WatchMemory(Domain(""), 0)
         self.ended: RostraError | None = None
-        self.missed_answers = 0
         self._dialler = dialler()
         self._program = program or self._dialler.program()
         self._token = "" if isinstance(where, SocketPath) else token  # a socket's mode says who may use it
@@ -397,8 +396,7 @@ class AgentConnection:
     def _answered(self, token: int, answer: Any) -> None:
         futures = self._waiting.pop(token, None)
         if futures is None:
-            self.missed_answers += 1
-            return
+            return  # its caller was cancelled
         period = self._periods.pop(token, 0)
         if period and type(answer) is Absolute:
             # Now, and not when the asker runs again: the changes after it may be in the same read.

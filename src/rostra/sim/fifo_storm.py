@@ -97,7 +97,6 @@ class FifoStorm:
             watching=tapped(Invariants(every=16), TurnWork()),
             journal=journal,
         )
-        self.wan_loss, self.lan_loss = wan.loss, lan.loss
         self.sites = sorted(self.world.tree.clusters)
         self._named = 0
 

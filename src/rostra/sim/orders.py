@@ -60,7 +60,6 @@ class OrderJudge:
         self.on_disk = on_disk
         self._ever: dict[Group, dict[int, tuple[Endpoint, int]]] = {group: {} for group in on_disk}
         self._empty: dict[Group, set[int]] = {group: set() for group in on_disk}
-        self.begun_again = 0
         self.runs = 0
         self.messages = 0
         self._at: dict[tuple[Group, Key, Key | None, int], tuple[Endpoint, int]] = {}
@@ -99,7 +98,6 @@ class OrderJudge:
         """Its first view: is one of the others an older member, who has all that was before?"""
         if item.members is None or len(item.joined) < len(item.members):
             return
-        self.begun_again += 1
         lost = sorted(self._ever[order.group].keys() - order.before)
         if lost:
             raise OrderBroken(f"on-disk: {me} begins in {order.group} without {lost[:3]}, of {len(lost)}")

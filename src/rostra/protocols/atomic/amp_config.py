@@ -60,8 +60,6 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
         Undecided frames in the receive queue; beyond, a receiver is inaccessible.
     `run_max`
         Messages that wait are sent in one run, up to so many.
-    `single_emitter`
-        One transfer at a time over all groups of a station, as in the paper.
     `resend`
         Runs that a suspension or a new view rejected are sent again by the gate. False: by its user, which
         knows whether they are still wanted, and whose members do not read.
@@ -86,7 +84,6 @@ class AmpConfig(Struct, frozen=True, kw_only=True):
     decides: Decides = "own"
     queue_max: int = 64
     run_max: int = 256
-    single_emitter: bool = False
     beacon_s: float = 0.0
     resend: bool = True
     weigh: Callable[[tuple[bytes, ...]], int] = len

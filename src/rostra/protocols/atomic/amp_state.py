@@ -95,10 +95,6 @@ class ViewForced(Event, frozen=True):
     members: tuple[AmpStationId, ...]
 
 
-class EmitterFreed(Event, frozen=True):
-    """No other gate of this station has a transfer now."""
-
-
 # Effects
 
 
@@ -295,13 +291,12 @@ class GateState(Struct, frozen=True):
 class GateTurn:
     """One step of one gate."""
 
-    __slots__ = ("config", "effects", "may_emit", "now", "own", "s")
+    __slots__ = ("config", "effects", "now", "own", "s")
 
-    def __init__(self, config: AmpConfig, state: GateState, now: Instant, may_emit: bool = True) -> None:
+    def __init__(self, config: AmpConfig, state: GateState, now: Instant) -> None:
         self.config = config
         self.s = state
         self.now = now
-        self.may_emit = may_emit
         self.effects: list[Effect] = []
         self.own: deque[AnyAmpFrame] = deque()  # frames of ours that reach ourselves
 

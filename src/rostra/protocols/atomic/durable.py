@@ -54,7 +54,6 @@ NAMED_MAX: Final = 8
 OTHER_ORDER: Final = "this host has another order of this group on its disk"
 NO_LOG: Final = "no host is here that has this group's order on disk"
 UNRECORDED: Final = "the server of its scope has not recorded yet that this group's order is begun"
-NO_DISK: Final = "its agent has no state directory"
 
 
 class OrderHead(Struct, frozen=True, array_like=True):

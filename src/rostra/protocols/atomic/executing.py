@@ -55,7 +55,7 @@ def schedule(turn: GateTurn) -> None:
         return
     if s.agreed and s.agreed[-1].members[0] == s.me:
         monitor.begin(turn, "agreed", (), s.agreed[-1])
-    elif s.view is not None and s.suspended is None and s.transfer is None and s.waiting and turn.may_emit:
+    elif s.view is not None and s.suspended is None and s.transfer is None and s.waiting:
         emitter.begin(turn)
 
 

@@ -10,12 +10,10 @@ start at 1 in every life of a station and in every group (A-016).
 
 **Where we differ from the paper.** A data frame carries a run of messages, so that one undecided frame per
 emitter costs no throughput. Frames carry the view, positions, and the decision before (`previous`): a network
-without a common medium delivers late and in different orders. An address is no secret on IP, so a frame is
-sealed with a tag keyed by the group's token (A-010).
+without a common medium delivers late and in different orders. Frames have no tag of their own: datagrams of a
+LAN are sealed by its data channel, and links carry what goes farther (A-010).
 """
 
-import hmac
-from hashlib import blake2b, sha256
 from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct, msgpack
@@ -30,7 +28,6 @@ STATIONS_MAX: Final = 64
 """In one group: every response is counted one by one at the emitter."""
 
 ITEMS_MAX: Final = 1024
-TAG_BYTES: Final = 16
 
 ACK: Final = 1
 SUSPEND: Final = 2
@@ -295,33 +292,6 @@ _decoder = msgpack.Decoder(AnyAmpFrame)
 _checks: Final = ChecksOf(get_args(AnyAmpMessage))
 
 
-class UnreadableFrame(Struct, frozen=True):
-    why: str  # from a small fixed set: it becomes a metric's label
-
-
-def group_key(group: Group, token: bytes) -> bytes:
-    """The key of everything that is sent in a group: who has the token has it, and nobody else."""
-    return blake2b(str(group).encode(), key=sha256(token).digest(), person=b"rostra amp").digest()
-
-
-def seal(frame: AnyAmpFrame, key: bytes) -> bytes:
-    octets = _encoder.encode(frame)
-    return _tag(octets, key) + octets
-
-
-def unseal(octets: bytes, key: bytes) -> AnyAmpFrame | UnreadableFrame:
-    """What was sealed with this key, if it is a frame that one can believe."""
-    tag, body = octets[:TAG_BYTES], octets[TAG_BYTES:]
-    if not hmac.compare_digest(tag, _tag(body, key)):
-        return UnreadableFrame("wrong tag")
-    try:
-        frame = _decoder.decode(body)
-        _checks[type(frame)](frame)
-    except (BadInput, *UNDECODABLE):
-        return UnreadableFrame("not a frame")
-    return frame if is_sound(frame) else UnreadableFrame("unsound frame")
-
-
 def check_amp(message: AnyAmpMessage) -> Run | None:
     """Raise `BadInput` unless a station may be given this. Returns the run in it, if that is whole."""
     _checks[type(message)](message)
@@ -339,14 +309,10 @@ def encode_frame(frame: AnyAmpFrame) -> bytes:
 
 
 def decode_frame(octets: bytes) -> AnyAmpFrame | None:
-    """None: it is none."""
+    """None if this is no frame, or one that contradicts itself."""
     try:
         frame: AnyAmpFrame = _decoder.decode(octets)
         check_amp(frame)
     except (BadInput, *UNDECODABLE):
         return None
     return frame
-
-
-def _tag(octets: bytes, key: bytes) -> bytes:
-    return blake2b(octets, key=key, digest_size=TAG_BYTES).digest()

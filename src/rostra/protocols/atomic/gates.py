@@ -1,18 +1,14 @@
-"""A gate: one station's port into one group, as one core; and a station with all of its gates.
+"""A gate: one station's port into one group, as one core.
 
     GateAsked ──▶ opening ── GETVIEW, OPENGATE, accept ──▶ open ── CLOSEGATE, accept ──▶ closed
-                     └ nobody answers: the first member        └ excluded: fenced, and closed
+                     └ no answer: it is the first member       └ excluded: fenced, and closed
 
 Opening and closing are actions of the monitor (`monitor.py`); what is here decides which machine an event is
 for. A frame is looked at in the view that it names: from an older one it is answered `NEWER`, so that a
 member that missed an accept follows (A-099), and from a station that is not in the view `NOT_MEMBER` (A-013).
 """
 
-from collections.abc import Mapping
-
-from msgspec.structs import replace
-
-from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Instant, SetTimer, TimerFired
+from rostra.core.effects import Effect, Event, Instant, TimerFired
 from rostra.names import Domain, Group
 from rostra.protocols.atomic import access, emitter, executing, installing, monitor, receiver
 from rostra.protocols.atomic.amp_config import AmpConfig
@@ -20,7 +16,6 @@ from rostra.protocols.atomic.amp_state import (
     AccessExceeded,
     AccessGained,
     AccessLost,
-    EmitterFreed,
     FrameReceived,
     GateAsked,
     GateLeft,
@@ -52,11 +47,9 @@ from rostra.protocols.atomic.frames import (
 Effects = list[Effect]
 
 
-def step(
-    config: AmpConfig, state: GateState, now: Instant, event: Event, may_emit: bool = True
-) -> tuple[GateState, Effects]:
+def step(config: AmpConfig, state: GateState, now: Instant, event: Event) -> tuple[GateState, Effects]:
     """One event at one gate. Nothing outside of the state is read or changed."""
-    turn = GateTurn(config, state, now, may_emit)
+    turn = GateTurn(config, state, now)
     _handle(turn, event)
     while True:
         while turn.own:
@@ -96,8 +89,6 @@ def _handle(turn: GateTurn, event: Event) -> None:
             executing.on_executed(turn, event)
         case ViewForced(members):
             monitor.force(turn, members)
-        case EmitterFreed():
-            pass
         case _:
             turn.ignore(event, "unknown event")
 
@@ -117,7 +108,7 @@ def _schedule(turn: GateTurn) -> None:
     suspects = tuple([each for each in s.suspects if each in turn.members])
     if suspects:
         monitor.begin(turn, "recover", suspects)
-    elif s.transfer is None and s.waiting and turn.may_emit:
+    elif s.transfer is None and s.waiting:
         emitter.begin(turn)
     elif s.transfer is None and s.standing == "closing" and not s.waiting:
         if turn.members == (s.me,):
@@ -358,56 +349,6 @@ class AmpGate:
         self.config = config
         self.state = GateState(me, group)
 
-    def step(self, now: Instant, event: Event, may_emit: bool = True) -> Effects:
-        self.state, effects = step(self.config, self.state, now, event, may_emit)
+    def step(self, now: Instant, event: Event) -> Effects:
+        self.state, effects = step(self.config, self.state, now, event)
         return effects
-
-
-class AmpStation:
-    """All gates of one station. With `single_emitter` they share one transfer (A-030)."""
-
-    def __init__(self, config: AmpConfig, me: AmpStationId) -> None:
-        self.config = config
-        self.me = me
-        self._gates: dict[Group, AmpGate] = {}
-
-    @property
-    def gates(self) -> Mapping[Group, AmpGate]:
-        return self._gates
-
-    def step(self, now: Instant, event: Event, group: Group | None = None) -> Effects:
-        """`group` says for which gate it is; a frame says it itself, and a timer's key has it."""
-        match event:
-            case FrameReceived(_, frame):
-                group = frame.control.group
-            case TimerFired(timer):
-                group = Group(str(timer[1]), Domain(str(timer[2])))
-                event = TimerFired((timer[0], *timer[3:]))
-            case GateAsked() if group is not None and group not in self._gates:
-                self._gates[group] = AmpGate(self.config, self.me, group)
-        gate = self._gates.get(group) if group is not None else None
-        if gate is None or group is None:
-            return [Ignored(type(event).__name__, "no such gate")]
-        effects = self._step(now, group, event)
-        if gate.state.standing == "closed":
-            del self._gates[group]
-        if self.config.single_emitter:
-            for other in [each for each in self._gates if each != group]:
-                if not self._busy(other):
-                    effects += self._step(now, other, EmitterFreed())
-        return effects
-
-    def _step(self, now: Instant, group: Group, event: Event) -> Effects:
-        may_emit = not (self.config.single_emitter and self._busy(group))
-        effects = self._gates[group].step(now, event, may_emit)
-        return [_keyed(each, group) for each in effects]
-
-    def _busy(self, besides: Group) -> bool:
-        return any(gate.state.transfer is not None for group, gate in self._gates.items() if group != besides)
-
-
-def _keyed(effect: Effect, group: Group) -> Effect:
-    match effect:
-        case SetTimer(timer) | CancelTimer(timer):
-            return replace(effect, timer=(timer[0], group.name, group.scope, *timer[1:]))
-    return effect

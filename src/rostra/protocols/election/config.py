@@ -13,9 +13,9 @@ class ElectionConfig(Struct, frozen=True, kw_only=True):
 
     `stand_after_s`
         A replica that has no leader, and is linked to a majority, sends its pre-vote request after
-        ``stand_after_s * (1 + rank)``, so that usually only the first live replica does. It should exceed
-        two round trips and two writes to disk. Default 0.25, wan 0.5. Raising it: slower failover, by `rank` times as
-        much; fewer elections in which votes are split.
+        ``stand_after_s * (1 + rank)``, so that usually only the first live replica does. It should exceed two
+        round trips and two writes to disk. Default 0.25, wan 0.5. Raising it: slower failover, by `rank`
+        times as much; fewer elections in which votes are split.
     `again_after_s`
         An attempt that came to nothing is repeated after ``again_after_s + rank * stand_after_s``: replicas
         that split the votes are apart the next time. Default 1.0, wan 2.0. Raising it: a slower second
