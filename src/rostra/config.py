@@ -25,7 +25,7 @@
     agents = "127.0.0.1:7780"
     servers = "127.0.0.1:7781"
 
-    [data]                           # all optional: how what is said in groups travels, over UDP
+    [data]                           # all optional: how messages of groups travel, over UDP
     "eu.fr.paris" = "10.0.1.1:7710"  # where this cluster's server takes it, instead of under [servers]
     eu = { mode = "auto" }           # for all clusters inside; see `DataSettings` for every name
     world = { parity_frames = 8 }    # for all there are

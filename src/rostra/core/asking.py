@@ -1,4 +1,5 @@
-"""A service that asks services after it within its step, and takes their answers out of the effects.
+"""Base of services that make requests to services after them in the list, and take the answers out of the
+effects.
 
     step, hear ──▶ _begin ──▶ _call ──▶ a service after this one
                                 │ its effects
@@ -21,7 +22,7 @@ About = TypeVar("About")
 
 
 class AskingService(Service, Generic[About]):
-    """`About` says what a question was for; a question without one has an answer that changes nothing."""
+    """`About` is kept with each request, for its answer; the answer to a request without one is dropped."""
 
     first_token: ClassVar[int]
 
@@ -36,7 +37,7 @@ class AskingService(Service, Generic[About]):
         """The answer to a question of ours."""
 
     def _is_for_us(self, tell: Tell) -> bool:
-        """A notice of another service: take it in; is it for no program?"""
+        """Handle a notice of another service. True if it is for this service, and not for a program."""
         return False
 
     def _begin(self, now: Instant) -> list[Effect]:

@@ -1,4 +1,4 @@
-"""What a node knows of its disk: whether there is room for records.
+"""Whether a node's disk has room for records.
 
     driver ── RoomChanged("the disk is full") ──▶ node: refuses what needs a record; effects after one wait
     driver ── RoomChanged("") ──────────────────▶ node: stores what waited, then does the rest

@@ -36,11 +36,11 @@ class Effect(Struct, frozen=True):
 
 
 class Observation(Effect, frozen=True):
-    """Orders nothing: for observers (`core/observer.py`) only. Drivers need not know its subclasses."""
+    """An effect for observers (`core/observer.py`) only: drivers have nothing to perform."""
 
 
 class RecallNote(Struct, frozen=True):
-    """What a node remembers of an observation, for people."""
+    """What the trail keeps of an observation, for `rostra why`."""
 
     what: str  # from a small fixed set
     group: Group
@@ -49,7 +49,7 @@ class RecallNote(Struct, frozen=True):
 
 
 class Recallable(Observation, frozen=True):
-    """Its node remembers it for a while: `rostra why` asks for it."""
+    """An observation that the trail keeps for a while, for `rostra why`."""
 
     def recalled(self) -> RecallNote | None:
         """None if it explains nothing."""
@@ -84,9 +84,9 @@ class LinkDown(Event, frozen=True):
 
 
 class LinkMoved(Event, frozen=True):
-    """A neighbour that was up is up still, and in a new epoch: its server has replicas, and one of them took
-    the place of another within the grace (C-162). Messages of either side in between are lost, and must
-    be sent again; the neighbour's failure was not announced, and is not now."""
+    """A neighbour that was up is still up, in a new epoch: its server has replicas, and one took over from
+    another within the grace period (C-162). Messages of either side in between are lost and must be sent
+    again; no failure of the neighbour was announced."""
 
     recalls: ClassVar = True
     peer: Domain
@@ -99,7 +99,8 @@ class TimerFired(Event, frozen=True):
 
 
 class Ticked(Event, frozen=True):
-    """The tick timer fired; `late_s` later than it was due, which is our own fault and not the peers'."""
+    """The tick timer fired, `late_s` later than it was due: our own delay, which is not counted as silence of
+    peers."""
 
     late_s: float = 0.0
 
@@ -137,7 +138,7 @@ class FellBehind(Event, frozen=True):
 
 
 class Send(Effect, frozen=True):
-    """Hand a message to the link to a neighbour. Only ever to one whose link is up."""
+    """Send a message over the link to a neighbour. Only to one whose link is up."""
 
     to: Domain
     message: Any
@@ -181,14 +182,14 @@ class Secure(Effect, frozen=True):
 
 
 class Ignored(Observation, frozen=True):
-    """Something arrived and changed nothing. Never silent: it is traced, and counted by `why`."""
+    """Something arrived and changed nothing. It is traced, and counted by `why`."""
 
     what: str
     why: str  # from a small fixed set: it becomes a metric's label
 
 
 class Noted(Observation, frozen=True):
-    """Something worth a line in the trace and a counter happened inside: a row made, a collection closed."""
+    """An internal event worth a line in the trace and a counter: a row made, a collection closed."""
 
     what: str  # from a small fixed set
     about: str

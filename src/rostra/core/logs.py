@@ -71,7 +71,8 @@ class KeptLog(Struct):
 
 
 def kept_logs(written: Iterable[Any]) -> dict[str, KeptLog]:
-    """What is left after these writes, in their order; others are not ours. A log that ended has no head."""
+    """The logs that these writes leave, applied in order; other records are skipped. A log that ended has no
+    head."""
     logs: dict[str, KeptLog] = {}
     for batch in written:
         if isinstance(batch, LogBatch):

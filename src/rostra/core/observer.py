@@ -1,4 +1,4 @@
-"""Observers: they are shown everything that a node does, and have no part in it.
+"""Observers: they see every step of a node, and change nothing.
 
     effects = node.step(now, event)
     observer.saw(now, node, event, effects)      each observer of that node; one place in each driver
@@ -109,7 +109,7 @@ TURN_ENDED: Final = TurnEnded()
 
 
 class Beside(Event, frozen=True):
-    """In the place of an event: no step was taken. Effects are observations, or what the front ordered."""
+    """In place of an event, where no step was taken. The effects are observations, or orders of the front."""
 
 
 BESIDE: Final = Beside()
@@ -122,13 +122,14 @@ class FramesWritten(Observation, frozen=True):
 
 
 class DiskRefused(Observation, frozen=True):
-    """The disk did not take something. What needs it is refused, or waits; the node goes on."""
+    """A write to the disk failed or was not tried for lack of room. What depends on it is refused, or
+    waits."""
 
     what: str  # from a small fixed set
     why: str
 
 
 class NodeDropped(Observation, frozen=True):
-    """The node ends without a word: another replica leads."""
+    """The node ends without sending anything more: another replica leads."""
 
     why: str

@@ -78,7 +78,8 @@ class Records:
 
     @classmethod
     def of(cls, written: Iterable[Any]) -> "Records":
-        """What is left after these writes, in their order. One may be repeated; others are not ours."""
+        """The records that these writes leave, applied in order. A write may be repeated; others are
+        skipped."""
         records = cls()
         for each in written:
             if isinstance(each, KeyedRecord) and each.version > records.version:
@@ -97,7 +98,7 @@ class Records:
         return self._kept.get(key)
 
     def under(self, prefix: str) -> Iterator[KeyedRecord]:
-        """Those whose keys begin so, sorted."""
+        """The records whose keys have this prefix, sorted."""
         for key in sorted(self._kept):
             if key.startswith(prefix):
                 yield self._kept[key]
@@ -110,14 +111,14 @@ class Records:
             raise StoreFailed(self.no_room, fix="free some space on that disk, and ask again")
 
     def put(self, key: str, data: bytes | None) -> KeyedRecord:
-        """The next change, of the server that owns these records. Without data, the key is removed."""
+        """Make the next change, at the server that owns these records. Without data, the key is removed."""
         assert len(key) <= KEY_LENGTH_MAX and len(data or b"") <= RECORD_BYTES_MAX, f"{key} is too large"
         record = KeyedRecord(key, max(self.version, self._floor) + 1, data)
         self.apply(record)
         return record
 
     def apply(self, record: KeyedRecord) -> None:
-        """A change that has its number."""
+        """Apply a change that was numbered elsewhere."""
         assert record.version > self.version, f"{record.version} after {self.version}"
         self.version = record.version
         if record.data is not None:

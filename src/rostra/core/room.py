@@ -1,4 +1,4 @@
-"""Room that several holders share: each may have as much of it as is free.
+"""A quota that several holders share: each may have as much as is still free.
 
     limit   ├── held by a ──┼── held by b ──┼────────── free ──────────┤
 
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 
 def leaves_room(limit: int, taken: int, held: Callable[[], int]) -> bool:
-    """May a holder have one more, of which all have `taken`? What it has itself is counted only where that
-    matters: for small tables, of which no count is kept."""
+    """May a holder have one more, if all together have `taken`? `held`, what it has itself, is called only
+    where that decides: for small tables, of which no count is kept."""
     free = limit - taken
     return free > taken or held() < free
 
@@ -27,7 +27,7 @@ class SharedRoom:
         self.taken = 0  # by all
 
     def has_room(self, holder: str, count: int = 1) -> bool:
-        """For so many more, taken one after the other."""
+        """Is there room for this many more, taken one after the other?"""
         return count <= 0 or self.held[holder] + 2 * count - 1 <= self.limit - self.taken
 
     def take(self, holder: str, count: int = 1) -> None:

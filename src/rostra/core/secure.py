@@ -31,7 +31,7 @@ class WaitingEffects:
         return len(self._waiting) + len(self._unwritten)
 
     def must_write(self, effect: Secure) -> bool:
-        """Was the driver not given this record yet? Without room it is not given any."""
+        """Must the driver be given this record? Not if it was already, or if the disk has no room."""
         if self._full:
             return False
         new = effect.record.version > self._written
@@ -39,13 +39,14 @@ class WaitingEffects:
         return new
 
     def must_wait(self, effect: Secure) -> bool:
-        """What follows it, until `secured`?"""
+        """Must the effects after this record wait until `secured`?"""
         if self._full:
             return bool(effect.record.version > self._written)
         return self._replicated and effect.record.version > self._secured
 
     def wait(self, effect: Secure, rest: Iterable[Effect]) -> list[Secure]:
-        """Keep the rest. Records among it are to be written now, in the order of their versions."""
+        """Keep these effects. Returns the records among them, to be written now in the order of their
+        versions."""
         if self._full:
             self._unwritten += [effect, *rest]
             return []
@@ -55,14 +56,15 @@ class WaitingEffects:
         return [each for each in waiting if isinstance(each, Secure) and self.must_write(each)]
 
     def secured(self, version: int) -> list[Effect]:
-        """What waited for a version up to this one, in order."""
+        """A majority has this version: returns the effects that waited for it, in order."""
         self._secured = max(self._secured, version)
         ready = [effect for wanted, effect in self._waiting if wanted <= self._secured]
         self._waiting = [each for each in self._waiting if each[0] > self._secured]
         return ready
 
     def room_changed(self, lacking: str) -> list[Effect]:
-        """What is to be done now, the records first. With replicas, these decide what can be stored."""
+        """The disk has room again, or none: returns the effects to perform now, records first. With replicas,
+        the election service decides instead."""
         self._full = bool(lacking) and not self._replicated
         unwritten = [] if self._full else self._unwritten
         self._unwritten = self._unwritten if self._full else []

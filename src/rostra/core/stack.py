@@ -64,7 +64,7 @@ class ServiceName(str, Generic[S]):
 
 
 class Service(ABC):
-    """A core in a stack. `step` is its door; the rest is how it stands among the others."""
+    """A core in a stack: `step` takes events, `hear` the effects of services after it."""
 
     name: ClassVar[ServiceName[Any]]
     takes: Collection[type] = ()  # kinds of events, of messages and of requests
@@ -82,7 +82,8 @@ class Service(ABC):
         return ()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """What a service after this one ordered: what it leaves of that, and what comes of the rest."""
+        """Effects of a service after this one. Returns those that pass, with the effects of what it
+        consumed."""
         return effects
 
 
@@ -136,8 +137,8 @@ class Stack:
         return effects
 
     def call(self, now: Instant, caller: Service, name: ServiceName[Any], event: Event) -> Sequence[Effect]:
-        """Within a step of `caller`, which has to look after the effects; those between the two hear them
-        first."""
+        """Step a service within a step of `caller`, and return the effects to it; services between the two
+        see them first."""
         at = self._at[name]
         return self._show(now, at, self._at[caller.name], self.services[at].step(now, event))
 

@@ -77,7 +77,7 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
     without: Domain | None = None  # what was lost
 
     def owner(self, key: ShareKey, weights: Mapping[Endpoint, float] | None = None) -> Endpoint | None:
-        """The member that owns this key: all who have this view say the same (`groups/shares.py`)."""
+        """The member that owns this key: the same at all members that have this view (`groups/shares.py`)."""
         return owner_of(key, [each.endpoint for each in self.members], weights)
 
     def share_of(
@@ -87,7 +87,7 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
         of: Endpoint | None = None,
         weights: Mapping[Endpoint, float] | None = None,
     ) -> tuple[ShareKey, ...]:
-        """What we own of these keys; or another member."""
+        """Those of these keys that a member owns."""
         members = [each.endpoint for each in self.members]
         if of is None and self.rank is not None:
             of = members[self.rank]
@@ -157,7 +157,7 @@ class Moved(NumberedItem, frozen=True, repr_omit_defaults=True):
 
 
 class Receipt(Struct, frozen=True):
-    """A message of ours keeps what its group promises: its place in the one order, and the view it is in."""
+    """The receipt of a message that we sent: its position in the group's order, and the view it is in."""
 
     position: int
     view: int

@@ -44,12 +44,12 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_claimed(self) -> bool:
-        """Strong kinds stand in the registry of the server of their scope."""
+        """Is it a strong kind, which is claimed at the server of the group's scope?"""
         return self.membership is not MembershipKind.RELAXED or self.delivery is DeliveryKind.ATOMIC
 
     @property
     def is_spoken_in(self) -> bool:
-        """Do members send to it by streams?"""
+        """Have its members streams of FIFO multicast?"""
         return self.delivery is DeliveryKind.FIFO
 
     @property
@@ -59,8 +59,8 @@ class GroupKind(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_monitored(self) -> bool:
-        """Does its own monitor decide who is in it? The list of its members only says whom to ask (A-090).
-        The lock of a unique name is none (`access/unique.py`)."""
+        """Does AMp's monitor decide its views? Its member list then only says which hosts to ask (A-090). The
+        claim of a unique name is of such a kind and is not monitored (`access/unique.py`)."""
         return self.is_ordered and self.membership is not MembershipKind.AGREED and not self.within
 
     def __str__(self) -> str:

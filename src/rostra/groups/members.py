@@ -31,7 +31,7 @@ class Member(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def in_doubt(self) -> bool:
-        """Is its agent out of reach, and still on the list of a led group for a moment (`grace_s`)?"""
+        """Is its agent unreachable, and the member listed in its led group only until `grace_s` is over?"""
         return type(self.attributes) is DoubtAttributes
 
 

@@ -1,4 +1,4 @@
-"""Which member owns a key: rendezvous hashing, so that all who see the same members agree without a word.
+"""Which member owns a key: rendezvous hashing, so that members with the same view agree without a message.
 
 Each pair of a key and a member has a score, and the highest owns the key. When a member leaves, only its own
 keys move; when one joins, only those that it gets. Scores go by host and name: a program that is restarted
@@ -44,8 +44,8 @@ def share_of(
     weights: Mapping[Endpoint, float] | None = None,
 ) -> tuple[ShareKey, ...]:
     """What this member owns of these keys, in their order."""
-    everyone = tuple(members)
-    return tuple([key for key in keys if owner_of(key, everyone, weights) == member])
+    candidates = tuple(members)
+    return tuple([key for key in keys if owner_of(key, candidates, weights) == member])
 
 
 def _of_key(key: ShareKey) -> int:

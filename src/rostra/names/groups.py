@@ -103,7 +103,8 @@ def _kind(text: str) -> GroupName:
 
 def check_group_name(text: str) -> None:
     """Refuse what no kind of name may be: empty, too long, not normalised, with invisible characters, or with
-    spaces that nobody sees. One between two words is part of a name (S-005 allows any character)."""
+    spaces at an end of a part or in a row. One between two words is part of a name (S-005 allows any
+    character)."""
     _check_size(text)
     if not text.isprintable():
         raise BadName(
