@@ -58,8 +58,8 @@ LINGER_S: Final = 1.0
 
 
 class _Shared(threading.local):
-    """Filled and emptied within one callback of a loop, so no two connections of a loop ever use it at once;
-    two loops run in two threads, and each thread has its own."""
+    """The read buffer that all connections of a loop share: it is filled and emptied within one callback.
+    Each thread has its own, so two loops do not share one."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(READ_BYTES_BULK))
@@ -70,8 +70,8 @@ _shared: Final = _Shared()
 
 
 class HalfReceived:
-    """What connections of one kind hold of messages that are not complete, bounded over all of them. When it
-    is too much, the one gives way whose message has been coming for longest."""
+    """The bytes of incomplete messages that connections of one kind hold, bounded over all of them. Above the
+    bound, the connection whose message has been incomplete for longest is closed."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -79,7 +79,7 @@ class HalfReceived:
         self._held: dict[Connection, int] = {}  # those whose message began first come first
 
     def note(self, connection: "Connection", held: int, *, anew: bool) -> None:
-        """So much is held now; of another message than before, or of the same."""
+        """A connection holds this many bytes now, of a new message or of the same as before."""
         if anew or not held:
             self.bytes -= self._held.pop(connection, 0)
         if held:
@@ -101,12 +101,12 @@ class ConnectionRole(Protocol):
 
     @property
     def name(self) -> str:
-        """Who is at the other end, for people; empty if we do not know."""
+        """The name of the peer, for logs; empty if it is not known."""
 
     def arrived(self, items: list[Arrived]) -> None: ...
 
     def refused(self, refusal: Refusal) -> None:
-        """The peer hangs up and says why; `lost` follows."""
+        """The peer closes the connection with this reason; `lost` follows."""
 
     def lost(self, why: str) -> None:
         """The connection is gone; called once."""
@@ -124,10 +124,10 @@ class Turns(Protocol):
     encoder: Encoder
 
     def resume_next_turn(self, connection: "Connection") -> None:
-        """This connection had its share and is paused."""
+        """This connection used up its share of the turn and is paused."""
 
     def hanging_up(self, connection: "Connection", error: RostraError) -> None:
-        """This connection is being closed, for that reason."""
+        """This connection is being closed, for this reason."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -247,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
         return int.from_bytes(octets, sys.byteorder)
 
     def count_in(self, half_received: HalfReceived | None) -> None:
-        """Whose bound what we hold counts against, from now on."""
+        """From now on incomplete messages count against this bound."""
         if self._half_received is not None:
             self._half_received.note(self, 0, anew=True)
         self._half_received = half_received
@@ -266,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(frames)
 
     def write_all(self, pieces: list[bytes]) -> None:
-        """The same for many, without joining them first."""
+        """Write several buffers without joining them first."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(pieces)
 
@@ -286,7 +286,8 @@ class Connection(asyncio.BufferedProtocol):
         return uid
 
     def be_quick_to_resend(self) -> None:
-        """For a connection to a neighbour, where the kernel knows how."""
+        """Set TCP options for early retransmission, where the kernel has them: for connections to
+        neighbours."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is not None and sock.family != socket.AF_UNIX:
             for option, value in ((TCP_THIN_LINEAR_TIMEOUTS, 1), (TCP_RTO_MAX_MS, int(RESEND_S_MAX * 1000))):
@@ -294,8 +295,8 @@ class Connection(asyncio.BufferedProtocol):
                     sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def carry_messages(self) -> None:
-        """For a connection on which messages come by the thousand: room for more of them at once between two
-        programs of this machine, so that the reader is woken less often."""
+        """Enlarge the kernel's buffers of a Unix socket that carries many messages, so that the reader is
+        woken less often."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is not None and sock.family == socket.AF_UNIX:
             with contextlib.suppress(OSError):
@@ -308,8 +309,8 @@ class Connection(asyncio.BufferedProtocol):
         return sock is not None and sock.family == socket.AF_UNIX
 
     def hand_over(self, file: int) -> bool:
-        """Give the peer this open file, with one byte, as the first that we say to it. Transports know
-        nothing of files, so this goes around ours, which has nothing to write yet. False if it cannot."""
+        """Pass this open file to the peer, with one byte, as the first thing that we send. It bypasses the
+        transport, which cannot pass files and has nothing to write yet. False if it cannot be done."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is None or sock.family != socket.AF_UNIX or self.unread_bytes:
             return False
@@ -331,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def hold(self, why: Hold) -> None:
-        """Read nothing until this reason is gone and no other is left."""
+        """Stop reading, until `release` was called for every reason."""
         self._held |= why
         self.pause_reading()
 
@@ -340,14 +341,14 @@ class Connection(asyncio.BufferedProtocol):
         self.resume_reading()
 
     def refuse(self, error: RostraError) -> None:
-        """Hang up, saying why."""
+        """Send the error and close the connection."""
         if self.is_open:
             self._turns.hanging_up(self, error)
             self.write(self._turns.encoder.refusal(error))
             self.close(str(error))
 
     def close(self, why: str) -> None:
-        """Hang up once our last words are written; at once if the peer does not take them."""
+        """Close the connection once everything is written; at once if the peer does not read."""
         if self._transport is None or self._transport.is_closing():
             return
         self._why = self._why or why
@@ -356,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_later(LINGER_S, self.abort, self._why)
 
     def abort(self, why: str) -> None:
-        """Hang up at once; as soon as there is something to hang up, if the loop has yet to connect us."""
+        """Close the connection at once; if it is not established yet, as soon as it is."""
         self._aborted = True
         self._why = self._why or why
         if self._transport is not None:

@@ -28,19 +28,19 @@ class Dialler(Protocol):
     luck: Random  # for the pauses between attempts, so that programs do not come back all at once
 
     def find(self, address: str | None) -> Any:
-        """What this address means here; None is whatever agent is nearest."""
+        """Resolve this address; None is the nearest agent."""
 
     async def dial(self, where: Any, connection: Connection) -> None: ...
 
     def name(self, stem: str) -> str:
-        """A name for an endpoint that was given none. No other chooses the same by default."""
+        """A default name for an endpoint, unique to this process."""
 
     def program(self) -> str:
-        """Who we are, for the agent's log."""
+        """The name of this program, for the agent's log."""
 
 
 class Sockets:
-    """The real world."""
+    """The default dialler: real sockets."""
 
     luck = Random()
 

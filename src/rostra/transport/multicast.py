@@ -73,8 +73,8 @@ def multicast_receiver(group: str, port: int, interface: str) -> socket.socket:
 
 
 def set_multicast_interface(sock: socket.socket, interface: str, time_to_live: int = 1) -> None:
-    """What this socket says to a group leaves by that interface, and goes no farther than its LAN, or than so
-    many routers less one."""
+    """Send multicast of this socket by that interface, with this time to live: 1 stays in the LAN, n passes n
+    - 1 routers."""
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, time_to_live)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # for others on this machine

@@ -33,7 +33,7 @@ def is_trusted(uid: int) -> bool:
 
 
 def whose(directory: Path) -> str:
-    """Which user that we do not trust could put a socket into this directory; empty if none could."""
+    """The untrusted user that could put a socket into this directory; empty if there is none."""
     # A link counts as its owner's, wherever it leads to.
     link, about = directory.lstat(), directory.stat()
     for uid in (link.st_uid, about.st_uid):

@@ -1,4 +1,4 @@
-"""What arrives from the network is checked here once, so that the cores never meet a hostile name or number.
+"""Validation of everything that arrives from the network, so that no core gets a hostile name or number.
 
 MessagePack and the message classes see to the shape: the right fields, of the right types, with numbers and
 sizes in the bounds that stand beside the fields (`msgspec.Meta`). What remains are names and texts, and each

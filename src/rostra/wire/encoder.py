@@ -83,11 +83,11 @@ class Encoder:
         return self._frame(FrameKind.LINK, packet)
 
     def tells(self, items: list[Answered | Told]) -> bytes:
-        """Everything that an agent has to say to one program this turn."""
+        """One frame with all answers and notices of this turn for one program."""
         return self._frame(FrameKind.TO_PROGRAM, Tells(tuple([self._item(item) for item in items])))
 
     def asks(self, asks: list[Ask]) -> bytes:
-        """Everything that a program asks this turn; in several frames if one cannot hold it."""
+        """All requests of a program in this turn; in several frames if one cannot hold them."""
         body = _encoder.encode(Asks(tuple(asks)))
         if len(body) > BODY_BOUND[FrameKind.TO_AGENT] and len(asks) > 1:
             half = len(asks) // 2
@@ -133,7 +133,7 @@ class Encoder:
         return HEADER.pack(AFTER_LENGTH + len(body), WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + body
 
     def refusal(self, error: RostraError) -> bytes:
-        """The last frame before we hang up; readable by every version and every world."""
+        """The last frame before the connection is closed; readable by every version and every world."""
         return self._frame(FrameKind.REFUSAL, Refusal.of(error))
 
     def turn_ends(self) -> None:

@@ -1,10 +1,10 @@
-"""The number of everything that has one: all that two versions of Rostra must agree on, collected.
+"""All message numbers, collected: what two versions of Rostra must agree on.
 
 A number stands beside its message (``tag=7``), and all of them on one page in
 `tests/wire/golden/numbers.txt`, which remembers every number ever given; a test compares. A number, once
 released, belongs to its message for ever. A message may grow new fields at its end, with defaults: an older
-reader skips them. Anything else is a new message with a new number, and the old one stays for as long as
-anybody may still send it. A reader that meets a number it does not know counts it and goes on.
+reader skips them. Any other change is a new message with a new number, and the old one stays for as long as
+a released version sends it. A reader that gets an unknown number counts it and goes on.
 """
 
 from typing import Any, Final, get_args

@@ -1,4 +1,4 @@
-"""What a program and its agent say to each other, besides the requests, answers and notices themselves.
+"""The frames between a program and its agent, around requests, answers and notices.
 
     program ── ProgramHello, Asks, Submit, Reading, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
     program ◀── ProgramWelcome, Tells, Delivery, Ping, Pong, Goodbye ────── agent      FrameKind.TO_PROGRAM
@@ -6,12 +6,12 @@
     program ── Mapped, Returned ──────▶ agent      where both can share memory
     program ◀── Arena, Lent, Retired ── agent
 
-A program opens one connection, says `ProgramHello` and waits for `ProgramWelcome`. From then on each side
-writes, once per turn, one frame with all it has to say: any number of `Ask`s one way, of `Answered` and
-`Told` the other. The reader hands them out one by one; `Asks` and `Tells` exist on the wire only.
+A program opens one connection, sends `ProgramHello` and waits for `ProgramWelcome`. From then on each side
+writes one frame per turn: any number of `Ask`s one way, of `Answered` and `Told` the other. The reader hands
+them out one by one; `Asks` and `Tells` exist on the wire only.
 
 An endpoint is named by its **number**: the incarnation in ``eu.paris.h3/web-1#7`` is unique on its host for
-ever, so 7 says it all. `NO_ENDPOINT` stands in the place of one in requests that need none, such as `Open`.
+ever, so 7 is enough. `NO_ENDPOINT` takes its place in requests that need none, such as `Open`.
 
 Messages of groups with delivery have frames of their own, beside requests and answers: `Submit` and
 `Delivery` carry blocks of many messages, which are forwarded unparsed (`protocols/flow/runs.py`). The
@@ -108,7 +108,7 @@ class ProgramHello(ProgramFrame, frozen=True, tag=1):
 
 
 class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
-    """The agent's answer: whom you reached. Endpoints that you open will be on this host."""
+    """The agent's answer: its name and world. Endpoints that the program opens will be on this host."""
 
     world: str
     path: Domain  # of the agent's host, or of the domain whose server this is
@@ -135,8 +135,8 @@ class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
 
 
 class Arena(ProgramFrame, frozen=True, tag=11):
-    """There is memory to be read. A program that presents this ticket, on a connection of its own, is handed
-    a file of so many bytes to map."""
+    """The agent offers shared memory. A program that presents this ticket on a connection of its own gets a
+    file of this many bytes to map."""
 
     number: Natural  # grows: never the same twice in an agent's life
     size_bytes: Annotated[int, Meta(ge=1, le=ARENA_BYTES_MAX)]

@@ -77,9 +77,10 @@ class FrameReader:
     64 KiB. The driver checks the caller, and closes the connection in the same turn if it
     is not wanted.
 
-    With `trusted=False` the bound stays there for what a neighbour says until the driver calls `trust`: it
-    greets before it has shown that it hears us. A longer frame behind something that the driver has yet to
-    see is left unread: the reader is `stalled`, and goes on when it is fed again, be it with nothing.
+    With `trusted=False` that bound also holds for later frames of a neighbour, until the driver calls
+    `trust`: its greeting does not prove yet that it receives from us. A longer frame behind items that the
+    driver has yet to see is left unread: the reader is `stalled`, and goes on when it is fed again, even with
+    no bytes.
     """
 
     def __init__(self, world: str, *kinds: FrameKind, trusted: bool = True) -> None:
@@ -131,7 +132,8 @@ class FrameReader:
             self._pending += data[self._frames(data, items) :]
 
     def trust(self) -> None:
-        """The neighbour is who we speak to: from now on its messages may be as long as any."""
+        """The neighbour has proved that it receives from us: from now on its messages may be of full
+        length."""
         self._trusted = True
         if self._greeted:
             self._settle(self._kinds[0])
@@ -233,7 +235,8 @@ class FrameReader:
             self._to_program(body, items)
 
     def _greet(self, kind: FrameKind, world: str) -> None:
-        """The first frame says which world the peer is of, and what it will speak from now on."""
+        """The first frame: it names the peer's world, and its kind decides what the peer may send from now
+        on."""
         if kind == FrameKind.TO_PROGRAM and self.world == ANY_WORLD:
             if world == ANY_WORLD:
                 raise Malformed("a welcome that does not say to which world")

@@ -1,9 +1,8 @@
-"""What a body may look like, for the decoders: whole, and loose.
+"""The types that bodies are decoded as: whole, and loose.
 
-Whole, a body is decoded in one call, which is how nearly every one arrives. **Loose** shapes leave the parts
-of a body as bytes, so that they can be looked at one by one when the whole could not be decoded: a peer of a
-newer version may have put a message into the batch that we do not know, and the others must not suffer for
-it.
+A body is decoded **whole**, in one call, whenever that works. **Loose** types leave the parts of a body as
+bytes, to be decoded one by one where the whole could not be: a peer of a newer version may have put a message
+into the batch that we do not know, and the others must still be read.
 """
 
 from typing import Annotated, Final, TypeVar
