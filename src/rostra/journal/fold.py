@@ -29,7 +29,7 @@ LEFT: Final = "left"
 
 SNAPSHOT: Final = "snapshot"  # in the place of a cause: it was in a list
 UNLISTED: Final = "unlisted"  # it was not in a list that should have had it
-UNFOLLOWED: Final = "unfollowed"  # nobody looks any more
+UNFOLLOWED: Final = "unfollowed"  # no program of the host follows the group any more
 
 
 UNKNOWN: Final[Stamp] = (0, 0)

@@ -159,7 +159,8 @@ def _lines(entries: Sequence[Entry], filled: dict[str, list[Any]]) -> dict[str, 
 
 FOLDER_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
-"""For the group of those who may read journals. Recordings hold messages, and are for nobody else."""
+"""Readable for the group that may read journals. Recordings hold messages, and only their owner reads
+them."""
 
 
 class Place:
@@ -190,7 +191,7 @@ class Place:
         return place
 
     def claim(self, writer: str, epoch: int) -> None:
-        """Nobody else writes as this writer in this epoch, now or ever: or FileExistsError."""
+        """Reserve this writer's epoch, so that no other process ever writes in it; or FileExistsError."""
         claims = f"{self._base}/_epochs"
         name = f"{writer}-{epoch}"
         if self._local is not None:

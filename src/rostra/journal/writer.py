@@ -32,7 +32,7 @@ millisecond or so."""
 
 PAUSE_S: Final = 0.001
 """How long the pen rests after each, so that the loop is never kept waiting twice in a row. A segment of
-50,000 rows is on the disk a second later for it, and nobody waits for that."""
+50,000 rows is on the disk a second later for it, and nothing waits for that."""
 
 _ENDS_A_SEGMENT: Final = frozenset({"started", "heartbeat", "closing"})
 """Marks are written at once: the first, so that a life that ended in its first seconds is known of at all."""

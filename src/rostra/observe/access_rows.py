@@ -1,4 +1,4 @@
-"""The scribe's rows about access: who was let in, who was not, who had to leave. Never a proof or a key."""
+"""The scribe's rows about access: joins granted and refused, memberships ended. Never a proof or a key."""
 
 from collections.abc import Callable
 from typing import Any

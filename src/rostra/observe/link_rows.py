@@ -49,7 +49,7 @@ class _LinkSide:
 
 
 class LinkRows:
-    """One node's neighbours. A server also tells what it says of whole parts of the world (`tells_parts`)."""
+    """The links of one node. At a server also the failures and merges that it announces (`tells_parts`)."""
 
     def __init__(self, sheet: Sheet, me: Domain, *, tells_parts: bool) -> None:
         self._sheet = sheet
@@ -102,7 +102,7 @@ class LinkRows:
             traffic[way, peer, type(message).__name__] += 1
 
     def datagram(self, way: Literal["sent", "received"], peer: Domain, kind: type) -> None:
-        """What groups say to each other beside the links."""
+        """Count a datagram of a group."""
         self._traffic[way, peer, _datagram(kind)] += 1
 
     def framed(self, written: FramesWritten) -> None:
@@ -110,7 +110,7 @@ class LinkRows:
         self._bytes["sent", written.peer, FRAME] += written.size
 
     def _passed_on(self, peer: Domain, messages: Iterable[Any]) -> None:
-        """What a server says of whole parts of the world: once for each failure, however many groups."""
+        """A failure or merge that a server announces: one row, however many groups it concerns."""
         returned: dict[tuple[Domain, bool], int] = {}
         for message in messages:
             match message:
@@ -170,7 +170,7 @@ class LinkRows:
             self._sheet.write("link-broken", peer=event.peer, what=event.why)
 
     def flush(self) -> None:
-        """It is time for a heartbeat: what was counted since the last one."""
+        """Time for a heartbeat: write what was counted since the last one."""
         for (way, peer, message), count in sorted(self._traffic.items()):
             self._sheet.write(
                 way,

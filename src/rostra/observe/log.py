@@ -1,5 +1,5 @@
-"""What a process says about itself: log lines, counters, and a bounded memory of what happened lately.
-`NodeLog` (`node_log.py`) writes what its nodes do into it; other parts of a process write their own.
+"""The log of a process: log lines, counters, and a bounded memory of recent events. `NodeLog`
+(`node_log.py`) writes the events of its nodes; other parts of a process write their own.
 
 A log line is an event's name, its values and its cause, on stderr:
 
@@ -65,8 +65,8 @@ class EventLog:
             print(self._format(recent), file=self._stream or sys.stderr, flush=True)
 
     def note_rarely(self, key: str, event: str, **values: Any) -> None:
-        """Like `note`, for what strangers can cause as often as they like: a line a minute for each key, and
-        for so many keys."""
+        """Like `note`, for events that unauthenticated callers can cause at will: at most a line per minute
+        and key, for a bounded number of keys."""
         now, noted_at = time.monotonic(), self._noted_at.setdefault(event, {})
         if key not in noted_at and len(noted_at) >= RARE_KEYS_MAX:
             oldest = next(iter(noted_at))
@@ -86,12 +86,12 @@ class EventLog:
         return self.forgotten + len(self.recent)
 
     def since(self, number: int) -> list[RecentEvents]:
-        """What was recorded after that number and is still remembered."""
+        """The events recorded after that number that are still in memory."""
         new = min(self.recorded - number, len(self.recent))
         return list(islice(self.recent, len(self.recent) - new, None)) if new > 0 else []
 
     def count(self, thing: str, label: str = "", by: int = 1) -> None:
-        """Something too frequent for a line happened. Labels come from small sets."""
+        """Count an event that is too frequent for a line. Labels come from small sets."""
         if (thing, label) not in self.counters:
             if self._labels[thing] >= LABELS_MAX:
                 label = "other"

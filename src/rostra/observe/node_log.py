@@ -1,7 +1,7 @@
 """The log's observer: what the nodes of a process report becomes log lines and counters.
 
-It remembers what the next line about a neighbour needs, and the evidence behind a suspicion or removal for
-those who inspect the process.
+It keeps what the next line about a neighbour needs, and the evidence behind suspicions and removals for
+`inspect`.
 """
 
 from typing import Any, Final

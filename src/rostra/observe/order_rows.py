@@ -1,5 +1,4 @@
-"""The scribe's rows about groups whose messages have one order: how far each member was given it, and what it
-was.
+"""The scribe's rows about totally ordered groups: how far each member got in the order, and digests of it.
 
     DeliverAll(OrderedRun) ──▶ who sent which message at which position, folded into a digest
     ViewPlaced, MemberView ──▶ ordered    the digest of the view before is complete, a new one begins
@@ -9,8 +8,8 @@ was.
     OrderFlushed           ──▶ flushed    this host orders from now on
 
 A digest is of all that a member was given in a view: senders, their numbers, positions. Two members that were
-given the same up to some position have the same digest there; nothing of what was said is in it, so nothing
-can be guessed from it either. Members of one host that are equally far share a row.
+given the same up to some position have the same digest there. No content of a message is in it, so none can
+be guessed from it. Members of one host that are equally far share a row.
 """
 
 import hashlib

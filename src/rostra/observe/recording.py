@@ -163,15 +163,16 @@ class Spoken(Word, frozen=True, tag=15):
 
 
 class ToServer(Word, frozen=True, tag=16):
-    """In the recording of a replica: what follows is for the server that it leads."""
+    """In the recording of a replica: the next inputs are for the server that it leads."""
 
 
 class ToVoter(Word, frozen=True, tag=17):
-    """What follows is for the voter again. So it is at the beginning."""
+    """The next inputs are for the voter again, as at the beginning."""
 
 
 class Inner(Word, frozen=True, tag=18):
-    """What one half of the replica had for the other: all that was given before decides what it is."""
+    """An input from one half of the replica to the other: it follows from the inputs before, and is not
+    recorded itself."""
 
 
 class NeighbourParted(Word, frozen=True, tag=19):
@@ -220,7 +221,7 @@ class NodeMade(Event, frozen=True):
 
 
 class NodeLost(Event, frozen=True):
-    """Without a word."""
+    """The node ended without sending anything more."""
 
 
 _WITH_ADDRESSES: Final = frozenset((Began, Arrived, WasAsked))
@@ -370,7 +371,7 @@ class Recorder:
 
 
 class ServerRecorder:
-    """Writes down what a server is given that a replica leads."""
+    """Records the inputs of the server that a replica leads."""
 
     def __init__(self, replica: Recorder) -> None:
         self._replica = replica
@@ -382,7 +383,7 @@ class ServerRecorder:
 
 
 def effects_of(outputs: Sequence[Any]) -> Gave:
-    """What a node ordered, as bytes that are equal exactly if the orders are; without keys."""
+    """Effects as bytes that are equal exactly if the effects are; without keys."""
     encoded = without_keys(_encode([(type(output).__name__, veiled(output)) for output in outputs]))
     effects = without_seals(encoded)
     digest = hashlib.blake2b(effects, digest_size=8).digest()
@@ -390,7 +391,7 @@ def effects_of(outputs: Sequence[Any]) -> Gave:
 
 
 def words(part: bytes) -> Iterator[AnyWord]:
-    """What one part says; a part that was cut short is refused."""
+    """The words of one part; a truncated part is refused."""
     place = 0
     while place < len(part):
         if place + _LENGTH.size > len(part):

@@ -1,4 +1,4 @@
-"""The journal's observer: from what a node sees and decides to what its journal says.
+"""The journal's observer: turns the steps of a node into rows of its journal.
 
     event, effects ──▶ Scribe.saw ──▶ entries ──▶ rows (`rostra.journal`)
 
@@ -243,7 +243,8 @@ class Scribe:
     # Programs: what they asked for and were granted
 
     def _was_asked(self, asked: Asked, outputs: Sequence[Any]) -> None:
-        """What happened comes before what was said about it, so a grant is looked for at once."""
+        """The row of a join comes before those of its notices, so its grant is looked for in the same
+        step."""
         result = _answer_to(asked.token, outputs)
         me, request = asked.endpoint, asked.request
         self._asked[asked.token] = (self._sheet.now, asked)
@@ -448,7 +449,7 @@ class Scribe:
                 listed = [Member(who, UNKNOWN) for who, _, _ in members if not is_aggregate(who)]
                 self._item(me, group, Absolute(group, tuple(listed)))
             case fifo_events.Joined(endpoint) | fifo_events.Left(endpoint) if is_aggregate(endpoint):
-                pass  # no program's: it speaks for others, and what they say is told by their names
+                pass  # an aggregate is no program: the rows are those of its submitters
             case fifo_events.Joined(endpoint):
                 self._item(me, group, Joined(group, (Member(endpoint, UNKNOWN),), Cause.JOIN))
             case fifo_events.JoinedTogether(members):
@@ -492,11 +493,11 @@ class Scribe:
 
     def _item(self, me: Endpoint, group: Group, notice: Any) -> None:
         if group not in self._presence(me).spoken:
-            return  # it only speaks to the group, and what it is told of it is not what this host sees
+            return  # a submitter is no member: its items do not show what this host sees
         for told in self.sight.take_in(group, me, notice):
             self._notice(notice, *told)
 
-    # What is said beside the links
+    # Datagrams
 
     def _cast(self, cast: fifo_events.Cast) -> None:
         """To all hosts of our LAN; the row names its server."""
@@ -517,7 +518,7 @@ class Scribe:
             if type(data) is AnyDataMessage and data.repair:
                 self._spoken.came_again(event, data, outputs)
 
-    # What was told
+    # Notices
 
     def _told(self, tell: Tell) -> None:
         notice = tell.notice
@@ -641,7 +642,7 @@ _NOTICES: Final[dict[Any, str]] = {
 
 
 def _grounds(notice: Any) -> dict[str, Any]:
-    """What a notice says beside its members."""
+    """The cause and evidence in a notice."""
     kind = type(notice)
     if kind is Absolute:
         return {"cause": SNAPSHOT}

@@ -61,7 +61,7 @@ class _Repaired(Struct, gc=False):
 
 
 class StreamCounts:
-    """All streams that one node's programs hear, and the repairs of them."""
+    """All streams that one node's programs receive, and the repairs of them."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -113,7 +113,7 @@ class StreamCounts:
         self.heard(me, group, origin, run)
 
     def missed(self, me: Endpoint, group: Group, sender: Endpoint, first: int, last: int) -> None:
-        """It was told that these are missing, behind what it was handed before."""
+        """A receiver got a `Gap`: these are missing after what it was given before."""
         key = (group, sender, me)
         self._write_runs(key)
         if key not in self._last:

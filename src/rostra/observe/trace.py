@@ -1,14 +1,13 @@
-"""The trace's observer: what programs are told, as lines a person can read and a diff can compare.
+"""The trace's observer: notices and items of programs, as lines for people and for diffs.
 
     3.202  a b       without paris   chess is {a b}   because haifa lost paris: silent
     when   who       what            what they see    why
 
-Lines are grouped: programs that are told the same at the same moment share one. A notice that changes no
-view is no line (C-141). Links and inner notes of servers are added on request. The text depends on the seed
-alone.
+Lines are grouped: programs that get the same at the same moment share one. A notice that changes no view is
+no line (C-141). Links and internal notes of servers are added on request. The text depends on the seed alone.
 
-What a group says is a line for each message, ``a says 'e4'``; what a stream says is summed up, at its end or
-the section's: ``heard a 1-50``.
+Each message sent by hand is a line, ``a says 'e4'``; a stream is summed up, at its end or the section's:
+``heard a 1-50``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -137,7 +136,7 @@ class Names:
 
 
 class Trace(Reporter):
-    """`show` adds what links and servers note to what programs are told."""
+    """`show` adds the notes of links and servers to the notices of programs."""
 
     def __init__(self, names: Names, show: Iterable[Detail] = ()) -> None:
         self.names = names
@@ -167,14 +166,14 @@ class Trace(Reporter):
         return lines
 
     def write(self, at: float, who: str, *columns: str) -> None:
-        """One thing that one program or server is told; with others', if they are told the same now."""
+        """Write what one program or server got, on one line with others that got the same now."""
         self._last_at = max(self._last_at, at)
         moment = f"{at - self.began_at:.3f}"
         if moment != self._moment:
             self._end_moment()
             self._moment = moment
         what = "   ".join(filter(None, columns))
-        # Join a line only behind everything that was said to the same one before: order is never lost.
+        # Share a line only if it comes after all earlier lines of the same program: order is never lost.
         for told, line in reversed(self._said):
             if line == what and who not in told:
                 told.append(who)

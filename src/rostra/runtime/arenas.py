@@ -164,7 +164,7 @@ class Arenas:
         return process.encoder.lent(number, loan)
 
     def _wants_one(self, program: "ProgramConnection", group: Group) -> None:
-        """It receives what is said in this group, and could read it from an arena."""
+        """Does this program receive messages of the group, and can it map an arena?"""
         receivers = self._receivers.setdefault(group, {})
         if program not in receivers:
             receivers[program] = None
@@ -233,7 +233,7 @@ class Arenas:
         return None
 
     def left(self, program: "ProgramConnection", group: Group) -> None:
-        """It does not hear what is said there any more, and must not be able to read it."""
+        """The program receives no more messages of the group, and must not be able to read them."""
         receivers = self._receivers.get(group)
         if receivers is None or program not in receivers:
             return

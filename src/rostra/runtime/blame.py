@@ -31,7 +31,7 @@ def held_off_s(times: int) -> float:
 
 
 class Blame:
-    """Of one process: which of its nodes holds off whom, and until when."""
+    """The peers that the nodes of one process hold off, and until when."""
 
     def __init__(self, process: "Process") -> None:
         self._process = process
@@ -70,7 +70,7 @@ class Blame:
         )
 
     def tick(self) -> None:
-        """Who has done no harm for long is forgiven."""
+        """Forgive peers that caused no failure for long."""
         now = self._process.loop.time()
         for (node, peer), until in list(self._until.items()):
             if now > until + MOST_S:

@@ -65,7 +65,7 @@ class InspectPatience:
 
 
 def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) -> dict[str, Any]:
-    """`core` is what the node's core says of itself; the rest is what only the machine under it can know."""
+    """`core` is the document of the node's services; the rest is what only the process knows."""
     node = hosted.node
     programs = process.programs[hosted.path]
     watching = programs.front.watching

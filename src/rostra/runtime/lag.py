@@ -48,7 +48,7 @@ class Lag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """What it took to get here was no turn."""
+        """Begin to measure: the start of the process is not a turn."""
         self.cpu_s = self._cpu_clock()
         self._arm()
 

@@ -266,7 +266,7 @@ def let_in(process: "Process", hello: Hello) -> "HostedNode | RostraError":
 
 
 def from_the_future(process: "Process", hosted: "HostedNode", hello: Hello) -> RostraError | None:
-    """Such numbers are not believed: see `links.packets`."""
+    """Is this Hello's number ahead of our clock? Such numbers are ignored: see `links.packets`."""
     if (ahead_ms := hello.ahead_ms(process.wall_clock_ms())) <= AHEAD_MS_MAX:
         return None
     return NotAllowed(
@@ -303,7 +303,7 @@ def of_an_older_life(hosted: "HostedNode", hello: Hello) -> RostraError | None:
 
 
 class LinkDialler:
-    """Calls one neighbour, for ever."""
+    """Dials one neighbour, for ever."""
 
     def __init__(
         self, process: "Process", hosted: "HostedNode", peer: Domain, addresses: tuple[TcpAddress, ...]
@@ -319,7 +319,7 @@ class LinkDialler:
 
     @property
     def address(self) -> TcpAddress:
-        """Where to call next."""
+        """The address to dial next."""
         return self.addresses[self._turn % len(self.addresses)]
 
     def _call_another(self) -> None:
@@ -400,7 +400,7 @@ class LinkDialler:
             end.connection.abort("no hello")
 
     def _say(self, trouble: RostraError | str) -> None:
-        """Once for each change, and not once for each try."""
+        """Log why dialling fails: once per change, not once per attempt."""
         text = str(trouble)
         if text == self._trouble or self._turn % len(self.addresses) < len(self.addresses) - 1:
             return  # of several replicas all but one say that they do not lead: only a whole round is trouble

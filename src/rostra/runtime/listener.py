@@ -130,7 +130,7 @@ class PendingConnection:
             program.arrived(rest)
 
     def _hand_over_arena(self, ticket: bytes) -> None:
-        """A program that we know fetches memory: it has shown us a ticket that we gave it."""
+        """A program fetches shared memory, with a ticket that we gave it."""
         process = self._listener.process
         files = [programs.arenas.fetch(ticket) for programs in process.programs.values()]
         file = next((each for each in files if each is not None), None)
@@ -140,7 +140,7 @@ class PendingConnection:
             self._connection.close("has fetched an arena")
 
     def tick(self) -> None:
-        """Its time is counted in ticks of ours: what it sent while we stood still waits to be read."""
+        """Count its time in our ticks: what it sent while we stalled still waits to be read."""
         self._ticks += 1
         if self._ticks * WATCH_TICK_S > HANDSHAKE_TIMEOUT_S:
             self._connection.refuse(
@@ -194,8 +194,8 @@ class DroppedConnection:
 
 
 class Listener:
-    """One listening socket. With a token, programs must show it; neighbours need none. Over TCP, only who has
-    shown one may administer and look inside."""
+    """One listening socket. With a token, programs must present it; neighbours need none. Over TCP, only
+    programs with a token may inspect and administer."""
 
     def __init__(self, process: "Process", *kinds: FrameKind, token: str = "") -> None:
         self.process = process
@@ -249,7 +249,7 @@ class Listener:
         self._socket_file = path
 
     def set_mode(self, mode: int) -> None:
-        """Who may come in, from now on; a TCP port has no such thing."""
+        """Set the mode of the socket file; a TCP port has none."""
         if self._socket_file is not None:
             self._socket_file.chmod(mode)
 

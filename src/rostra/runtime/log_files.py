@@ -8,8 +8,8 @@ that rests on it. A wrong checksum with a good one behind it is damage, and the 
 depend on the file and on the place in it, so nothing that members send can look like a batch.
 
 Room is taken ahead of need, so that a full disk is noticed before a write fails. A log whose write fails all
-the same is written no more: its owner hears of it, and other logs go on. When most of a file is not needed
-any more, what is goes into a new one, which takes its place.
+the same is written no more: its owner gets `LogsSynced` with its name, and other logs go on. When most of a
+file is not needed any more, what is goes into a new one, which takes its place.
 """
 
 import contextlib

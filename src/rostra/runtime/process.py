@@ -243,7 +243,7 @@ class Process:
         self._logging: dict[HostedNode, None] = {}  # who have written to logs in this turn
 
     def clock(self) -> float:
-        """What time it is; another one where time is pretended."""
+        """The event loop's clock; virtual in tests."""
         return time.monotonic()
 
     def wall_clock_ms(self) -> int:
@@ -323,7 +323,7 @@ class Process:
             self._dial(hosted, peer)
 
     def let_go(self, hosted: HostedNode, why: str) -> None:
-        """Another replica is the server of that domain. Not a word of this one leaves any more."""
+        """Another replica is the server of that domain. Nothing more is sent by this one."""
         path = hosted.path
         hosted.gone = True
         del self.hosted_nodes[path]
@@ -425,7 +425,7 @@ class Process:
             raise
 
     def step_inside(self, hosted: HostedNode, event: Event) -> None:
-        """In this turn, and after what is being done now: what a node of this process says to another."""
+        """Step a node of this process with the output of another: in this turn, after the present step."""
         self._begin_turn()
         self._stepped[hosted] = None
         self._inner.append((hosted, event))
@@ -532,7 +532,7 @@ class Process:
                 writer.write()
 
     def _flush(self) -> None:
-        """Let the nodes of this process talk until they have nothing left to say to each other."""
+        """Exchange packets between the nodes of this process until none is left."""
         while self._stepped or self._logging:
             stepped, self._stepped = self._stepped, {}
             for hosted in stepped:
@@ -598,7 +598,7 @@ class Process:
             show(self.now, hosted.path, output)
 
     def report(self, hosted: HostedNode, what: Effect) -> None:
-        """Something happened beside the steps of this node."""
+        """Show observers something that happened outside the steps of this node."""
         self._reporters.show(self.now, hosted.path, what)
         self._show(hosted, BESIDE, (what,))
 
@@ -706,7 +706,7 @@ class Process:
             self.step_inside(hosted, RoomChanged(lacking))
 
     def no_room(self, hosted: HostedNode, what: str, error: StoreFailed) -> None:
-        """The disk did not take this. What needs it is refused, or waits; the node goes on."""
+        """A write to the disk failed. What depends on it is refused, or waits; the node goes on."""
         self.report(hosted, DiskRefused(what, error.what))
 
     # The end
@@ -761,7 +761,7 @@ class Process:
                 return
 
     def _fail(self, error: BaseException) -> None:
-        """A node that could not finish a step is in no state to go on: stopping is safe, going on is not."""
+        """A step raised an exception: the node's state is undefined, so the process stops."""
         if not self.failed.done():
             self.failed.set_result(error)
 

@@ -96,7 +96,7 @@ class ProgramConnection:
     def say(self, word: Ping | Pong | Goodbye | ProgramWelcome) -> None:
         self._connection.write(self._process.encoder.to_program(word))
 
-    # What is said in groups
+    # Groups with delivery
 
     def deliver(self, number: int, group: Group, item: Item) -> None:
         if type(item) is Delivered or type(item) is OrderedRun:

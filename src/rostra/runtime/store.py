@@ -1,4 +1,4 @@
-"""What a node must remember across restarts: how far its numbers went, and the records of its scope.
+"""A node's stable storage: the numbers that it has used, and the records of its scope.
 
 One SQLite file per node, held exclusively for the life of the process, so that a second process that claims
 to be the same node with the same state directory does not start.
@@ -65,7 +65,7 @@ class DiskStore(Protocol):
         """Make sure that no later life of this node uses a number up to this one and some way beyond."""
 
     def has_reserved(self, number: int) -> bool:
-        """Is that sure already?"""
+        """Is this number reserved already?"""
 
     def keep_free(self, size: int) -> None:
         """From now on, `make_room` is for at least so many bytes."""
@@ -99,7 +99,7 @@ class DiskStore(Protocol):
     def persist_known(self, neighbours: tuple[Domain, ...]) -> None: ...
 
     def blamed(self) -> dict[Domain, int]:
-        """Whose messages made earlier lives fail, and how often."""
+        """Peers whose messages made earlier lives fail, and how often."""
 
     def blame(self, peer: Domain) -> None:
         """Once more; on disk when this returns."""
