@@ -40,7 +40,7 @@ class Admin:
 
     @property
     def path(self) -> Domain:
-        """Whom we reached: the domain that is served here, or the agent's host."""
+        """The domain of the server that we are connected to, or the agent's host."""
         return self._connection.path
 
     async def register(self, group: str, scope: str | None = None) -> None:
@@ -74,7 +74,7 @@ class Admin:
         return dict((await self._connection.ask(NO_ENDPOINT, NamesAsked())).assigned)
 
     async def revoke(self, revocation: bytes) -> None:
-        """Tell the world that an authority is valid no more; the signature counts, not who says it."""
+        """Spread a revocation to all nodes. It is signed, so any program may send it."""
         await self._connection.ask(NO_ENDPOINT, Revoke(revocation))
 
     async def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:

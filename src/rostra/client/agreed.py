@@ -170,7 +170,7 @@ class AgreedMembership(OneReader):
         await within(deadline_s, self.me._leave_agreed(self), f"leaving {self.group} was not confirmed")
 
     async def close(self) -> None:
-        """Leave, if we have not; to be gone already is as good."""
+        """Leave, unless we have left already."""
         if self._left is None and self._ended is None and not self.me.is_closed:
             with contextlib.suppress(Unreachable, NotMember):
                 await self.leave()
@@ -178,7 +178,7 @@ class AgreedMembership(OneReader):
     # From the endpoint
 
     def hear(self, item: "told.Item | Loan") -> None:
-        """The agent says this about the group."""
+        """The agent sent this item of the group."""
         match item:
             case MemberView():
                 self.view, self.blocked = self._view(item), None
@@ -238,13 +238,13 @@ class AgreedMembership(OneReader):
         self._put(self.blocked)
 
     def lose(self, cause: str = AGENT_LOST) -> None:
-        """The agent is gone: as far as the group knows, we have crashed."""
+        """The agent is gone: the other members see a crash."""
         self._stopped = False
         self.view = None
         self._block(cause)
 
     def end(self, reason: RostraError | None) -> None:
-        """For good."""
+        """End the membership, for this reason."""
         if reason is None:
             self._left = self._left or NotMember(f"{self.group} was left", fix="join it again")
         elif self._ended is None:

@@ -149,7 +149,7 @@ class AgreedConversation(ShowsViews):
     # From the endpoint
 
     def hear(self, item: "told.Item | Loan") -> None:
-        """The agent says this about the group."""
+        """The agent sent this item of the group."""
         match item:
             case MemberView() | MemberBlocked():
                 self._views.hear(item)

@@ -146,7 +146,7 @@ class AgentConnection:
     # Beginning and end
 
     async def open(self, timeout_s: float, to: Domain = NOBODY_IN_PARTICULAR) -> None:
-        """Connect and shake hands; the agent says who it is."""
+        """Connect, and do the handshake."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._dialler.dial(self.address, self._connection)
@@ -258,7 +258,7 @@ class AgentConnection:
     def deafen(self, number: int) -> None:
         self._listeners.pop(number, None)
 
-    # What is said in groups
+    # Groups with delivery
 
     def converse(self, number: int, group: Group, hear: OnItem) -> None:
         self._conversations[number, group] = hear
@@ -436,7 +436,7 @@ class AgentConnection:
             hear(why)
 
     def _look_for_silence(self) -> None:
-        """Ask for a sign of life, then worry aloud, then give up."""
+        """Ping a silent agent, then report `Suspended`, then close the connection."""
         most = self._silence_s
         # A timer may fire a hair before its time. And instants are compared, not spans: a difference of two
         # instants can round to less than the span between them, and we would look again at once, for ever.

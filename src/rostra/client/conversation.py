@@ -350,7 +350,7 @@ class Conversation(OneReader):
     # From the endpoint
 
     def hear(self, item: told.Item | Loan) -> None:
-        """The agent says this about the group."""
+        """The agent sent this item of the group."""
         if type(item) is Loan:
             self._keep(item, item.size)
             return

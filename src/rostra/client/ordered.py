@@ -591,7 +591,7 @@ class Ordered(ShowsViews, OneReader):
     # From the endpoint
 
     def hear(self, item: told.Item | Loan) -> None:
-        """The agent says this about the group."""
+        """The agent sent this item of the group."""
         if type(item) is OrderedRun:
             run = item.run
             self._keep((item.stream, run, item.position), len(run.block))

@@ -21,8 +21,8 @@ one by one. The first of them has a state, and another may have a later one, in 
     all of that view have offered ──▶ the one with the most is the donor
     not all come ──▶ StateLost, at every replica: what was answered may be lost, and none goes on in silence
 
-A replica that was alone in its last view is sure. One that comes again to a group whose state lacks what it
-has is told `StateLost` as well.
+A replica that was alone in its last view has the last state. One that rejoins a group whose state lacks what
+it has gets `StateLost` as well.
 """
 
 from collections.abc import Mapping

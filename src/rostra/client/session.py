@@ -195,7 +195,7 @@ class Session:
         self._enter(Lost(why, now, until))
 
     def _forget_everybody(self) -> None:
-        """Whatever was known came from an agent that is gone."""
+        """Drop all member lists: they came from an agent that is gone."""
         for endpoint in self.endpoints:
             endpoint.lost()
         self.copies.start_over()

@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Agenda:
-    """`rest` is what is left to do at the end of each instant; it says whether there was anything."""
+    """`rest` is called at the end of each instant; it returns whether there was anything to do."""
 
     def __init__(self, rest: Callable[[], bool]) -> None:
         self.now = 0.0

@@ -3,7 +3,7 @@
     per-source-order   two events about one source are reported everywhere in the order they happened
     stable-truth       once changes stop, every observer in one component reports the true membership
     watch-complete     a snapshot, then every later change once and in order, or a `Gap` and a new snapshot
-    both-sides-told    each side of a partition is told, once per domain, within the detection bound
+    both-sides-told    each side of a partition is notified, once per domain, within the detection bound
     heals-alone        a healed partition merges again without an operator, within the heal bound
 
 Those of FIFO groups are in `fifo_checkers.py`.

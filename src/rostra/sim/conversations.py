@@ -97,7 +97,7 @@ class SimConversation:
 
     @property
     def members(self) -> set[Endpoint]:
-        """Whom this program believes to be there."""
+        """The members in this program's view."""
         found = {endpoint for endpoint, _, _ in self._listed}
         found.update([endpoint for endpoint, there in self._changed.items() if there])
         return found.difference([endpoint for endpoint, there in self._changed.items() if not there])

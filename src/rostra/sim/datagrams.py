@@ -51,7 +51,7 @@ class DatagramPath(Line):
         self.datagrams: Counter[str] = Counter()  # sent, by kind; between sites only
         self.bytes = 0
         self.lost = 0
-        self.times: Counter[str] = Counter()  # how often the same was said; kept where there is chance
+        self.times: Counter[str] = Counter()  # how often the same was sent; kept where there is chance
 
     @property
     def certain(self) -> bool:
@@ -124,13 +124,13 @@ class DatagramNetwork:
 
 
 def kind_of(message: Any) -> str:
-    """As statistics name it: a repair is not what the sender said first."""
+    """The label of a message in statistics: a repair has another than the original."""
     return "Repair" if isinstance(message, Data) and message.repair else type(message).__name__
 
 
 def _what(message: Any, now: float) -> str:
-    """Enough of it to tell it from others. What has no number of its own is told apart by the moment: else
-    one heartbeat more would change the luck of all that follow."""
+    """What identifies a message. One without a number is identified by its time: else one more heartbeat
+    would change the fate of all that follow."""
     match message:
         case Data(stream, run, offset=offset):
             return f"Data {stream} {run.first} {offset}"

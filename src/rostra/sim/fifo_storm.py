@@ -112,7 +112,7 @@ class FifoStorm:
         return self._end()
 
     def _end(self) -> FifoOutcome:
-        """Peace, and a judgement."""
+        """Repair everything, wait, and check."""
         self._clear()
         history = self.world.history
         assert history is not None
@@ -283,7 +283,7 @@ class FifoStorm:
                 assert last == said.said, f"{program} has {other} up to {last} of {said.said}"
 
     def _keeps_nothing(self, program: SimProgram) -> None:
-        """All have it, and the sender knows."""
+        """No sender retains a message: all receivers have all, and the senders know."""
         host = self.world.processes[program.host].stack[HOST]
         sending = host.members[G][program.address].sending
         assert sending.stable == sending.last_seq, f"{program} is not rid of its messages"

@@ -45,7 +45,7 @@ TURN_STEPS_OVER: Final = 2 * JOINS_AT_ONCE + LOOK_EVERY + 8
 
 
 class NodeFront(Protocol):
-    """What stands before a node: it is given what the node orders for programs."""
+    """The part of a front that gets the node's effects for programs."""
 
     def tell(self, tell: Tell) -> None: ...
 
@@ -57,7 +57,7 @@ class NodeFront(Protocol):
 
 
 class ProgramSide(Protocol):
-    """What is at the far end of a link."""
+    """The program at the far end of a link."""
 
     def take(self, item: Answered | Told) -> None: ...
 
@@ -117,7 +117,7 @@ class SimFronts:
             front.happened(did)
 
     def keep_pace(self, process: "SimProcess") -> None:
-        """A turn of its node has ended: programs are read as fast as the domain takes what they cause."""
+        """A turn of its node has ended: apply back-pressure to programs, or end it."""
         front = self.of.get(process.path)
         if isinstance(front, SimFront) and process.node is not None:
             link = process.node.links.get(parent(process.path))

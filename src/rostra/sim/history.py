@@ -118,7 +118,7 @@ class NoticeRecord(HistoryRecord, frozen=True, tag="told"):
 
 
 class DeliveryRecord(HistoryRecord, frozen=True, tag="handed"):
-    """What a program was given by a group that speaks, messages and all."""
+    """An item that a program got from a group with delivery."""
 
     endpoint: Endpoint
     group: Group

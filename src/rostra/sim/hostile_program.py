@@ -79,7 +79,7 @@ class HostileProgram:
         return self._link.front
 
     def act(self) -> None:
-        """One outrage."""
+        """One hostile act."""
         if not self._link.is_open:
             self._call()
         match self._luck.choice(("ask", "ask", "ask", "open", "flood", "words", "garbage", "deaf", "silent")):
@@ -175,7 +175,7 @@ class HostileProgram:
         if isinstance(error, RostraError):
             self._link.refuse(error)
 
-    # What it is told
+    # What it receives
 
     def take(self, item: Answered | Told) -> None:
         if isinstance(item, Answered) and isinstance(item.answer, Opened):

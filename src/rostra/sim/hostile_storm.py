@@ -251,7 +251,7 @@ class HostileStorm(Reporter):
         if (program := self._some()) and (other := self._some()):
             self.calls.append(program.watch_life(other))
 
-    # What others are told, at once: the storm listens to its world
+    # Items and notices of others, as they come: the storm observes its world
 
     def _told(self, at: Instant, node: Domain, told: ProgramTold) -> None:
         program, notice = told.program, told.notice

@@ -83,7 +83,7 @@ class Lies:
         return packet if self._arrives(packet) else None
 
     def _arrives(self, packet: Any) -> bool:
-        """Can a reader read it, and does it say the same then?"""
+        """Can a reader decode it, and is it the same then?"""
         reader = FrameReader(WORLD_NAME, FrameKind.LINK)
         hello = Hello(1, NOBODY, WORLD_NAME, ROOT, 1, 0)
         frames = b""
@@ -159,7 +159,7 @@ class Lies:
         return None
 
     def _number(self) -> int:
-        """A true one."""
+        """A number that is in use somewhere."""
         processes = [each for each in self._world.processes.values() if each.node is not None]
         return self._luck.choice(processes).incarnation + self._luck.choice((-1, 0, 1))
 

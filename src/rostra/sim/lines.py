@@ -58,7 +58,7 @@ class FaultTarget(Struct, frozen=True):
 
 
 class SimNetwork:
-    """All lines of a world; faults change what groups say on their ways (`datagrams.py`) as well."""
+    """All lines of a world; faults apply to the datagrams of groups (`datagrams.py`) as well."""
 
     def __init__(self, world: "World", *, wire: bool) -> None:
         self.in_flight = 0  # messages
@@ -173,7 +173,7 @@ class SimNetwork:
         self._change_data("quality", where, only, False, quality=quality)
 
     def throttle(self, bytes_per_s: float | None, where: str = "") -> None:
-        """So much can be said in groups over these ways; None ends it."""
+        """Limit the rate of datagrams on these paths; None ends it."""
         self._change_data("rate", where, "data", bytes_per_s is not None, rate=bytes_per_s)
 
     def _control(self, where: str, only: Channel | None) -> Iterator[SimLine]:
@@ -197,7 +197,7 @@ class SimNetwork:
 
     def reset(self, where: str, *, away_s: float = 0.1) -> None:
         """Break the connections, as a reset of TCP does: what is on its way is lost, and new ones open a
-        little later. Both ends are told."""
+        little later. Both ends get `ChannelClosed`."""
         links = {tuple(sorted((line.sender, line.to))) for line in self.lines(where)}
         for a, b in sorted(links):
             for here, there in ((a, b), (b, a)):

@@ -64,7 +64,7 @@ class Comparison:
                     | Snapshot(group=group, members=members)
                     | Changed(group=group, members=members)
                 ):
-                    self._nobody_is_invented(record, group, members)
+                    self._no_member_is_invented(record, group, members)
 
     def fresh(self, records: list[AnyRecord]) -> list[AnyRecord]:
         """Of the newest records, those that count."""
@@ -74,7 +74,7 @@ class Comparison:
         programs = self.world.programs
         return any(each.endpoint == endpoint and group in each.died_joining for each in programs)
 
-    def _nobody_is_invented(self, record: NoticeRecord, group: Group, members: Members) -> None:
+    def _no_member_is_invented(self, record: NoticeRecord, group: Group, members: Members) -> None:
         """C-075: only endpoints that joined are named as members."""
         for member in members:
             joined_at = self._joined_at.get((group, member.endpoint))

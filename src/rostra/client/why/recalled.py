@@ -145,8 +145,8 @@ class NodeMemories:
         return "/" in self.about and refusal["endpoint"] in (self.about, self.about.partition("#")[0])
 
     def breaks(self) -> list[Break]:
-        """Failure notices that took it from our sight, and links on the way that were given up: where nobody
-        followed a group of that side, nobody was told. Each break once, the latest last."""
+        """Failure notices that took it from our sight, and links on the way that were given up: where no host
+        followed a group of that side, there was no notice. Each break once, the latest last."""
         found = [
             Break(
                 at,
@@ -170,7 +170,7 @@ class NodeMemories:
         breaks: dict[tuple[Domain, Domain], list[Break]] = {}
         for each in sorted(found, key=lambda each: each.at):
             same = breaks.setdefault(each.between, [])
-            # The accuser knew first; those who merely heard of it remember the same break a little later.
+            # The accuser knew first; nodes that got the notice remember the same break a little later.
             if not same or each.at - same[-1].at >= SAME_S:
                 same.append(each)
         return sorted((each for same in breaks.values() for each in same), key=lambda each: each.at)
