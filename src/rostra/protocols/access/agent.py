@@ -7,7 +7,7 @@
                                                       │ a proof that holds
                           Join or JoinLed, as asked ◀─┘  Done, if it `speaks`: it enters with the proof
     half of its life is over ──▶ ask again
-    it has ended, or its authority was revoked ──▶ the member leaves, and is told why (PutOut)
+    it has ended, or its authority was revoked ──▶ the member leaves, with the reason (PutOut)
 
 An authority is an ordinary program in the group ``authority/<name>``, anywhere in the world. Its messages to
 the endpoint that wants to join are answers to the agent, and are taken out of the endpoint's messages. Any
@@ -138,7 +138,7 @@ class Applying(Struct, frozen=True):
 
 
 class SettledQuestion(Struct, frozen=True):
-    """One that is decided, or was given up: what still comes of it is not for the program."""
+    """A question that was decided or given up. Late answers to it are kept from the program."""
 
     nonce: bytes
     asked: frozenset[Endpoint]
@@ -308,7 +308,7 @@ class AccessAgent(AskingService[Stay]):
         return True
 
     def _shown(self, applying: Applying, source: Endpoint, shown: KeyShown) -> None:
-        """It has the key: it may see the credential."""
+        """This program of the authority proved that it has the key: send it the sealed credential."""
         me, group = stay = applying.stay
         authority = authority_of(group.name)
         assert authority is not None, "only restricted names are asked for"
@@ -381,8 +381,8 @@ class AccessAgent(AskingService[Stay]):
             self._join(stay, applying.join, self._own_token())
 
     def _show(self, stay: Stay, *, is_new: bool = False, is_up: bool = False) -> None:
-        """The servers above us are to know that its host may know of a group that its authority closes; and,
-        if that is new, what its programs wanted to know of it before."""
+        """Show its proof to the servers above us, for groups that the authority closes; if it is the first
+        one, announce our interest in the group as well."""
         me, group = stay
         is_up = is_up or self._agent.up
         if not is_up or group.scope == self.host or not self.judge.is_by_authority(group):
@@ -433,7 +433,7 @@ class AccessAgent(AskingService[Stay]):
             self._out.append(Answer(applying.token, denied(refusal)))
 
     def _take_back(self, stay: Stay) -> None:
-        """Its program left before it was in: an answer that comes now lets it in no more."""
+        """The program leaves while its join waits for the authority: a later answer is ignored."""
         applying = self.applying.get(stay)
         if applying is not None and applying.token is not None:
             self._settled(stay)
@@ -458,7 +458,7 @@ class AccessAgent(AskingService[Stay]):
     # Proofs that end
 
     def _due(self, stay: Stay) -> None:
-        """Half of what was left of its life is over."""
+        """Half of the proof's remaining life is over: renew it."""
         permitted = self.permitted.get(stay)
         if permitted is None:
             self._out.append(Ignored("TimerFired", "nothing waits for it"))
@@ -476,7 +476,7 @@ class AccessAgent(AskingService[Stay]):
                 self._ask(stay, permitted.join, None)
 
     def _believed(self, new: tuple[Revocation, ...]) -> list[Effect]:
-        """By a program of ours: our server tells the world."""
+        """A revocation from one of our programs: pass it on to our server."""
         if self._agent.up:
             self._out.append(Send(self._server, RevocationsTold(new)))
         return self._revoked()
@@ -518,7 +518,7 @@ class AccessAgent(AskingService[Stay]):
         self._out.append(Tell((me,), PutOut(group, denied(refusal))))
 
     def _expel(self, stay: Stay, refusal: RostraError) -> None:
-        """Out of the group, and tell it why (S-012)."""
+        """Remove a member from the group, and send it the reason (S-012)."""
         me, group = stay
         permitted = self.permitted.get(stay)
         was_member = permitted is not None and self._is_member(stay)

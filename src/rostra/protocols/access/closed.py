@@ -1,7 +1,7 @@
-"""Lists of closed groups on the disks of those that are told them.
+"""Copies of the lists of closed groups, on the disks of agents and servers.
 
-A node that restarts without its parent would let its programs into a group that is not for them, until its
-first link. So each keeps the newest list of every scope around it, as it keeps permanent names.
+A node that restarts without its parent would let its programs into groups that are closed to them, until its
+first link is up. So each keeps the newest list of every scope around it, as it does with permanent names.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ _decoder: Final = msgspec.msgpack.Decoder(ClosedList)
 
 
 def keep_copy(records: Records, closed: ClosedList) -> list[Secure]:
-    """Nothing rests on it: without room on the disk the list counts until we restart."""
+    """Write the list to disk. No effect waits for it: without room on the disk it holds until we restart."""
     data = msgspec.msgpack.encode(closed)
     if records.no_room or len(data) > RECORD_BYTES_MAX:
         return []

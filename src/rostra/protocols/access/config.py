@@ -33,7 +33,7 @@ REVOCATION_BYTES_MAX: Final = 1_000_000
 names takes 6 KB."""
 
 CLOSED_MAX: Final = 4_096
-"""Closed groups of one scope. Each is told to all servers and agents inside."""
+"""Closed groups of one scope. Their list is sent to all servers and agents inside."""
 
 ALLOWED_MAX: Final = 64
 """Domains and hosts in the list of one."""
@@ -71,7 +71,7 @@ FALSE_MAX: Final = 8
 costs signatures to check, and a row of the journal."""
 
 LATE_MAX: Final = 64
-"""Questions of one endpoint that are settled, whose late answers are told from messages for its program."""
+"""Settled questions of one endpoint that are kept, to recognise late answers to them."""
 
 RETURNED_S: Final = 10.0
 """For so long a question that could not be delivered comes back. Raising it: a program that writes to its

@@ -22,7 +22,7 @@ class AccessEnded(Observation, frozen=True):
 
 
 class MemberListed(Observation, frozen=True):
-    """It stands in the directory, by this service's doing."""
+    """This service entered the member in the directory."""
 
     endpoint: Endpoint
     group: Group
@@ -37,7 +37,7 @@ class MemberUnlisted(Observation, frozen=True):
 
 
 class NameUnassigned(Observation, frozen=True):
-    """A group was founded under a name that nobody was assigned, in a scope where names are assigned."""
+    """A group was founded under an unassigned name, in a scope where names are assigned."""
 
     group: Group
     claimer: Domain

@@ -1,12 +1,11 @@
 """Who may be in a group: yes or no, with a reason. Every agent and server asks this one place.
 
-    public name       anybody
+    public name       any endpoint
     restricted name   a member with a proof of the authority left of '!', which has not ended
-    transient name    nobody joins: its owner adds members
+    transient name    no endpoint by itself: the owner adds members
 
 A **verdict** is a text: why not, or empty for yes. It depends on the name, the endpoint, its proof, the
-installed authorities, the revocations that are known here, and the time. Principals with certificates will be
-one more thing that it depends on; those who ask will not notice.
+installed authorities, the revocations that are known here, and the time.
 
 **Time.** Incarnations begin with the wall clock, and the driver's clock goes on from there. If a valid proof
 says that it was made later than that, it is later: a node that stood still does not accept what has ended.
@@ -205,7 +204,7 @@ class Judge(Gate):
 
 
 def authority_of(name: str) -> str | None:
-    """Who decides who may join; None if nobody does."""
+    """The authority that decides about joins of this name; None if it is not restricted."""
     if "!" not in name or "~" in name:
         return None
     parsed = relayed_group_name(name)

@@ -2,7 +2,7 @@
 
     AssignName ──▶ is it our scope, and free? ──▶ Secure ──▶ Done        another holder has it: NameTaken
     ReleaseName, NamesAsked
-    Claim of a name that nobody was assigned ──▶ NameUnassigned, for people; the claim goes on
+    Claim of an unassigned name ──▶ NameUnassigned, for the log; the claim goes on
 
 A name is assigned outside of the protocols (S-002): it needs no member and no set, and outlives both, on the
 disk of the scope's server and its replicas. Nothing is checked when a public name is joined (S-010): a group
@@ -49,7 +49,7 @@ class NamesServer(Service):
 
     @property
     def assigned(self) -> dict[str, str]:
-        """The holder of each name. What cannot be read was never kept."""
+        """The holder of each name. Records that cannot be decoded are skipped."""
         record = self._records.get(ASSIGNED)
         if record is not self._read[0]:
             self._read = record, _decoded(record)

@@ -19,7 +19,7 @@ Believed = Callable[[tuple[Revocation, ...]], list[Effect]]
 
 
 def asked_to_revoke(judge: Judge, token: int, data: bytes, believed: Believed) -> list[Effect]:
-    """From any program: the signature counts."""
+    """A revocation from any program: it counts by its signature."""
     revocation = decode_revocation(data)
     why = "it cannot be read" if revocation is None else judge.revoke(revocation)
     if revocation is None or (why and why != KNOWN):
@@ -33,7 +33,7 @@ def asked_to_revoke(judge: Judge, token: int, data: bytes, believed: Believed) -
 
 
 def told_of_revocations(judge: Judge, message: RevocationsTold, believed: Believed) -> list[Effect]:
-    """By a neighbour."""
+    """Revocations from a neighbour."""
     new: list[Revocation] = []
     effects: list[Effect] = []
     for revocation in message.revocations:

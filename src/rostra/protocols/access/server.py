@@ -128,7 +128,8 @@ class AccessServer(Service):
         return []
 
     def _believed(self, new: tuple[Revocation, ...], source: Domain | None = None) -> list[Effect]:
-        """On a full disk a neighbour's revocation counts all the same: that neighbour has it."""
+        """A new revocation: store it and pass it on. With a full disk, a neighbour's counts unstored: that
+        neighbour has it."""
         others = sorted([peer for peer in self.stack[SERVER].neighbours.up if peer != source])
         told = [Send(peer, RevocationsTold(new)) for peer in others]
         if self._records.no_room:
@@ -165,8 +166,8 @@ class AccessServer(Service):
         return [*out, *self._wait()]
 
     def _shown_again(self, now: Instant) -> list[Effect]:
-        """Of the next few those that have ended: a child without any other is interested no more, whatever it
-        says."""
+        """Check the next few proofs for expiry: the interest of a child whose last proof of a group has ended
+        is dropped."""
         out: list[Effect] = []
         neighbours, judge = self.stack[SERVER].neighbours, self.judge
         self._unseen = self._unseen or len(judge.shown)  # a new round

@@ -1,13 +1,13 @@
 """Unique names: one endpoint in the whole scope founds a group, and every other attempt is refused.
 
-    JoinUnique ──▶ claim rostra/unique/<name>, of a kind that names us ──▶ Resolve: nobody? ──▶ Join
-                        │ another's stands                                   │ somebody
+    JoinUnique ──▶ claim rostra/unique/<name>, of a kind that names us ──▶ Resolve ── empty ──▶ Join
+                        │ another's claim stands                             │ it has members
                         └──────────────▶ NAME_IN_USE ◀── release ◀───────────┘
     the founder left ──▶ release        its claim was lost while its host was away ──▶ it leaves (PutOut)
 
-The claim is the lock of C-165, and the server of the scope, with its replicas, is where two locks meet: the
-first counts. It is held for as long as the founder is in the group. Locks count against the claims of a host,
-so that names cannot be locked by asking.
+The claim is the lock of C-165. The server of the scope, with its replicas, decides between two: the first one
+stands. It is held for as long as the founder is in the group. Locks count against the claims of a host, so
+that no program can lock names without bound.
 
 Where we differ from the paper, and why: it sends the lock to every agent in the scope and counts votes, so
 two parts of a partition may both succeed. Here the part without the server of the scope is refused. Only a
@@ -51,14 +51,14 @@ Founding = tuple[Endpoint, Group]
 
 
 class Founder(Struct, frozen=True):
-    """`token` is the question of a program that waits; none: it is in."""
+    """`token` is the request of a program that waits for its answer; None: it is in the group."""
 
     join: JoinUnique
     token: int | None
 
 
 class UniqueQuestion(Struct, frozen=True):
-    """For a lock, or for the members of the group, which we ask with the lock in hand."""
+    """A request of ours: for the lock, or (`locked`) for the member list, once we have the lock."""
 
     founding: Founding
     locked: bool

@@ -15,8 +15,8 @@ Members run nothing, and this service agrees on nothing: it carries requests up 
 to the cluster's server is down no view can be agreed for this host, and its members are blocked. When the
 link is back it sends all that it holds (`HostHolds`), from which a server restores state that it lost.
 
-A program that does not read is told nothing until it does; one that misses more than `VIEWS_WAITING_MAX`
-views is excluded (V-097). Views that were committed at once reach a group with fences as one: the last.
+A program that does not read gets no views until it does; one that misses more than `VIEWS_WAITING_MAX` views
+is excluded (V-097). Of views that were committed at once, a group with fences gets the last one only.
 
 Where we differ from the paper, and why: members of a host that was given up and comes back are the same
 members, and come last; with the paper's new incarnations (V-012) programs would have to open new endpoints.
@@ -384,7 +384,7 @@ class AgreedAgent(Service):
     # Leaving
 
     def _leave(self, now: Instant, group: Group, me: Endpoint, member: HostMember, out: list[Effect]) -> None:
-        """Or its join is taken back, however far it has come."""
+        """A program leaves; a join that is under way is cancelled."""
         stage = member.stage
         if isinstance(stage, StayAsking | StayInside):
             self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
@@ -399,7 +399,7 @@ class AgreedAgent(Service):
         self._drop(now, group, me, out)
 
     def _gone(self, me: Endpoint, verb: GroupVerb, out: list[Effect]) -> None:
-        """Its program has closed it, or died. The directory hears of it by itself."""
+        """Its program closed the endpoint, or died. The directory is updated without us."""
         for group in [group for group, each in self.groups.items() if me in each.members]:
             stage = self.groups[group].members[me].stage
             if isinstance(stage, StayAsking | StayInside):
@@ -417,7 +417,7 @@ class AgreedAgent(Service):
             self._ask(group, verb, members, self.groups[group].kind, out)
 
     def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
-        """Out of our list, and out of the directory."""
+        """Drop the member, and remove it from the directory."""
         is_spoken_in = self.groups[group].kind.is_spoken_in
         if self.groups[group].kind.is_ordered:
             out.append(AgreedChanged(group))
@@ -474,7 +474,7 @@ class AgreedAgent(Service):
             del self.groups[group]
 
     def _exclude(self, now: Instant, group: Group, me: Endpoint, why: str, out: list[Effect]) -> None:
-        """The group goes on without it, which it is told."""
+        """The group goes on without this member: send it `Excluded`."""
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
             self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)

@@ -300,7 +300,7 @@ class SetCore(Proposing):
         self._send(who, Busy(*self._head(), message.round, *first))
 
     def _out_of_turn(self, who: ServerId, proposal: Proposal, round: Round) -> None:
-        """It does not follow our last commit."""
+        """A proposal that does not follow our last commit."""
         state = self.state
         last = state.last
         if any(lock[0].pid == proposal.base for lock in state.locks):
@@ -527,7 +527,7 @@ class SetCore(Proposing):
     # Elections
 
     def _coordinator_failed(self, who: ServerId, message: CoordinatorFailed) -> None:
-        """What another says about a coordinator, and how it stands itself."""
+        """Another server reports that a coordinator failed, with its own status."""
         proposal, round = message.proposal, message.round
         if round.pid != proposal.pid:
             return self._ignored("CoordinatorFailed", "not its own round")
@@ -585,7 +585,7 @@ class SetCore(Proposing):
         self._send_all(self._status(proposal, failed, AgreementStatus.ACKED))
 
     def _elected(self, phase: Electing) -> None:
-        """All have said how they stand, or are isolated."""
+        """All statuses of an election are here, or their servers are isolated: decide it."""
         me, isolated, proposal = self.state.me, self.state.isolated, phase.proposal
         order = self.state.electorate
         acked = (phase.acked - isolated) | {me}
@@ -610,7 +610,7 @@ class SetCore(Proposing):
         state = self.state
         if server in state.isolated or server not in state.electorate:
             return
-        assert server != state.me, "nobody isolates itself"
+        assert server != state.me, "no server isolates itself"
         since = self._now if state.accused_since is None else state.accused_since
         self._set(isolated=state.isolated | {server}, accused_since=since)
         self._out.append(ServerIsolated(server, why))
@@ -633,7 +633,8 @@ class SetCore(Proposing):
         self._enter(here)
 
     def _lost(self, servers: list[ServerId]) -> None:
-        """Links to these are down: the others are told at once, who may have lost them as well, or not."""
+        """Links to these servers are down: send evidence to the others at once, which may or may not have
+        lost them too."""
         new = [each for each in servers if each not in self.state.isolated]
         for each in new:
             self._isolate(each, "its link is down")

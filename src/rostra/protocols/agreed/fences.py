@@ -1,7 +1,7 @@
 """Fences that grow for ever: a server keeps on disk how far it has given them out.
 
 fence 1, 2, 3 ...  ──▶ the record says 1024: no later life of this server begins a group below
-fence 1025         ──▶ the record says 2048, before any host is told of it
+fence 1025         ──▶ the record says 2048, before the fence is sent to any host
 """
 
 from typing import Final

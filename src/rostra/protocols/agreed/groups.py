@@ -7,7 +7,7 @@ membership; a change of attributes gives the same number another revision. Its i
 made the number: in two partitions a number may stand for two lists, an id never does (V-120).
 
 Everything here is a pure function of the table and a commit. A server that lost members with a branch of the
-tree, and one that was told so, come to the same views without a word between them (V-064).
+tree, and one that was notified of it, compute the same views without a message between them (V-064).
 
 Where we differ from the paper, and why: its "group id" is a rank in one place and a seniority in another.
 Here a rank is a place in the list and shifts; a `gid` is the number at joining and the member itself, never
@@ -561,7 +561,7 @@ def _judged(
 
 
 def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
-    """A view of nobody is no attempt: it lives on no side."""
+    """An empty view is no attempt: it lives on no side."""
     for view in views:
         if not (members := rule_members(view)):
             continue
@@ -725,7 +725,7 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
 
 
 def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
-    """With one view, which may live on one side and not on the other, or be of nobody yet on both."""
+    """Have both parts the same view? It may live on one side only, or be empty on both."""
     if one.living == other.living or one.kind != other.kind:
         return other
     living = united_state((one.living, other.living))

@@ -59,7 +59,8 @@ class Ack(SetMessage, frozen=True, tag=193):
     round: Round
     released: tuple[Round, ...] = ()  # my own on this base, which I have withdrawn
     tried: Annotated[tuple[Proposal, ...], Meta(max_length=TRIED_MAX)] = ()
-    """Others on this base that I acknowledged, and nobody withdrew: they may be committed elsewhere."""
+    """Others on this base that I acknowledged and that were not withdrawn: they may be committed
+    elsewhere."""
 
 
 class Busy(SetMessage, frozen=True, tag=194):

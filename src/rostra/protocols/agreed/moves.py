@@ -27,8 +27,8 @@ on where the sets stand. What if it is lost:
   on, as in any partition, and meet when the mover, or another life of it, is in both sets again.
 - The upper set forgets a group that it was handing down: all of its members were in the branch that is lost.
 
-Hosts below the mover are told views of the upper set only when the lower one has dropped the group. So no
-host has a view of the one and then an older one of the other.
+Hosts below the mover are sent views of the upper set only when the lower one has dropped the group. So no
+host gets a view of the one and then an older one of the other.
 
 Where we differ from the paper, and why: groups with a rule for partitions stay with the set of their scope.
 Their first view is made on the side of the scope's own server, and a fence must not be given out by two sets

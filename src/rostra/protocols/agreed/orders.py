@@ -4,8 +4,8 @@
 
 A pure function, asked at the commit: all servers of the core-set come to the same.
 
-**Who may.** Everyone, until a member has the attribute ``admin=yes``; then only such members. A member may
-always change its own attributes, except `admin`.
+**Permission.** Any program may, until a member has the attribute ``admin=yes``; then only such members. A
+member may always change its own attributes, except `admin`.
 
 Where we differ from the paper, and why: the first view of a group that was split off or merged has not the
 number 1. A member's seniority is the number of the view in which it joined, and later ones must be above it.
@@ -260,7 +260,7 @@ def _next(view: "AgreedView", stay: "tuple[AgreedMember, ...]", pid: Pid) -> "Ag
 
 
 def _over(group: Group, known: "AgreedGroup", pid: Pid, why: str, *successors: Group) -> NextView:
-    """A last view, of nobody. It stays, so that a host that missed it hears of it."""
+    """The last view of a group, without members. It is kept, so that a host that missed it still gets it."""
     sheet = group_sheet(known.view.attributes) or GroupSheet()
     view = _next(known.view, (), pid)
     return NextView(

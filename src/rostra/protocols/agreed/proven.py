@@ -6,8 +6,8 @@ long.
 
 A member of a restricted name has a proof in its entry (S-012, TS2), so each server of the core-set can verify
 it: that it is signed for this endpoint and name, by an authority that is installed and not revoked. When it
-ends is for the server of the member's branch to say, since that one alone hears of renewals: an agent sends
-what it holds with the newest proof (`HostHolds`), and the view is not agreed on again for it.
+ends is decided by the server of the member's branch, the only one that gets renewals: an agent sends what it
+holds with the newest proof (`HostHolds`), and no new view is agreed for it.
 
 The agent of a member refuses or removes it as well, and need not be honest. A server of the set need not be,
 either: a member that it let in without a proof is removed by the others.
@@ -138,7 +138,7 @@ def _screen_some(
         held = server._held(each.id, group)
         why = _why_not(now, gate, group, each.id, held.get(each.id, each.attributes))
         if not why or (why == ENDED and each.id not in held):
-            continue  # the servers of other branches hear of renewals
+            continue  # the servers of other branches get its renewals
         held.pop(each.id, None)  # its host does not bring it back, also if another removes it
         if each.id in going:
             continue

@@ -47,7 +47,7 @@ RULE_LENGTH_MAX: Final = 1_024
 RULE_DEPTH_MAX: Final = 32
 RULES_REMEMBERED: Final = 256
 ATTEMPTS_MAX: Final = 256
-"""Views that were acknowledged and not heard of again. With more, nobody lives until some are united."""
+"""Attempts of one group that are kept. With more, no side lives until some are united."""
 
 
 class RuleMember(Struct, frozen=True, array_like=True):

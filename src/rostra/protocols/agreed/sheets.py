@@ -97,7 +97,7 @@ def with_proof(data: bytes, proof: bytes) -> bytes:
 
 
 def group_sheet(data: bytes) -> GroupSheet | None:
-    """None: it has none."""
+    """None if the group has no sheet."""
     try:
         return _group.decode(data) if data else None
     except UNDECODABLE:
@@ -142,7 +142,7 @@ def changed(properties: Properties, changes: Iterable[tuple[str, str | None]]) -
 
 
 def properties_of(attributes: Mapping[str, str]) -> Properties:
-    """As a program says them."""
+    """Attributes as a program writes them."""
     for key, value in attributes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise BadInput(f"attribute {key!r}: {value!r}", fix="names and values are texts")

@@ -111,8 +111,8 @@ class Electing(Struct, frozen=True):
 
 
 class Offering(Struct, frozen=True):
-    """We offered our part to a senior one. No lock: until its merge comes, we start nothing, and let nobody
-    change a group."""
+    """We offered our part to a senior one. No lock: until its merge comes, we start nothing, and let no
+    server change a group."""
 
     to: ServerId
     is_sent: bool = True  # or waits until no lane is locked here

@@ -201,7 +201,7 @@ class MonitoredGroups:
         return ("atomic", group.name, group.scope, WAIT)
 
     def waited(self, now: Instant, group: Group, out: list[Effect]) -> None:
-        """Its members have not let us in."""
+        """The group's stations did not let us in, in time."""
         known = self.groups.get(group)
         for me in [] if known is None else [each for each, stay in known.stays.items() if not stay.is_in]:
             silent = Unreachable(f"the members of {group} do not answer", fix="ask again")
@@ -229,7 +229,7 @@ class MonitoredGroups:
         out.append(Answer(token, Done()))
 
     def endpoint_gone(self, now: Instant, me: Endpoint, cause: str, out: list[Effect]) -> None:
-        """Its program has closed it, or died. The list hears of it by itself."""
+        """Its program closed the endpoint, or died. The member list is updated without us."""
         for group in [group for group, known in self.groups.items() if me in known.stays]:
             self._end(now, group, me, cause, out, lists=False)
         for about in [each for each in self._claiming if each[1] == me]:  # it is not answered any more
@@ -267,7 +267,7 @@ class MonitoredGroups:
     # What came of it
 
     def after(self, now: Instant, station: MonitoredStation, out: list[Effect]) -> None:
-        """Who is in, who must go, and is it over?"""
+        """After a step of a station: answer joins, remove members, end the group."""
         group, gallery = station.group, station.gallery
         while (why := station.excluded) and (known := self.groups.get(group)) is not None:
             me = min(known.stays)
@@ -291,7 +291,7 @@ class MonitoredGroups:
             self._call(now, CLAIM_AGENT, ClaimKept(group, False), out)
 
     def apart(self, now: Instant, why: str, out: list[Effect]) -> None:
-        """Our claims may not count any more."""
+        """Our server has been unreachable for `APART_S`: our claims may have been released."""
         for group, station in sorted(self._agent.stations.items()):
             if isinstance(station, MonitoredStation) and group.scope != self._agent.host:
                 station.excluded = why

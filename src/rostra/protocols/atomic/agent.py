@@ -136,7 +136,7 @@ class OrderAgent(Service):
 
     @property
     def any_group(self) -> Group | None:
-        """One that our programs are in, or want to be, if any."""
+        """Any group that our programs are in or are joining; None if there is none."""
         agreed = (group for group, each in self._agreed.groups.items() if each.kind.is_ordered)
         return next(agreed, next(iter(self.monitored.groups), None))
 
@@ -352,7 +352,7 @@ class OrderAgent(Service):
             out += self._claimed_again(station.group)
 
     def _claimed_again(self, group: Group) -> list[Effect]:
-        """If our link is down, that is done when it is up: the claims service may not know it yet."""
+        """Claim again; if our link is down, when it is up."""
         return self.stack[CLAIM_AGENT].renew(group) if self._agreed.up else []
 
     def _check_room(self, station: AnyStation) -> None:
@@ -437,7 +437,7 @@ class OrderAgent(Service):
         del self.stations[station.group]
 
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
-        """Who must go?"""
+        """After a step of a station: remove members that are out."""
         if isinstance(station, MonitoredStation):
             self.monitored.after(now, station, out)
             return
@@ -548,7 +548,7 @@ def _heads(logs: dict[str, KeptLog]) -> dict[Group, tuple[OrderHead, list[tuple[
 
 
 def _inside(known: HostGroup) -> dict[Endpoint, Came]:
-    """Members of this host that are in the last view, and how each came."""
+    """The members of this host in the last view: when each joined, and when it came back."""
     agreed = {} if known.view is None else {each.id: each for each in known.view.members}
     return {
         me: (agreed[member.stage.id].joined, known.returned.get(member.stage.id, 0))

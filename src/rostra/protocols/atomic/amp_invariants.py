@@ -162,7 +162,8 @@ def integrity(logs: Logs, sent: Sequence[tuple[AmpStationId, tuple[bytes, ...]]]
 
 
 def at_rest(states: Sequence[GateState]) -> list[str]:
-    """IA-9, when faults have stopped and time has passed: nothing is undecided, and nobody is suspended."""
+    """IA-9, when faults have stopped and time has passed: nothing is undecided, and no station is
+    suspended."""
     return [
         f"IA-9: {state.me} {what}"
         for state in states

@@ -46,8 +46,8 @@ class FrameReceived(Event, frozen=True):
 
 
 class GateAsked(Event, frozen=True):
-    """Management opens the gate. `exists`: what a directory says; None: ask whom there is, for
-    none knows (A-082)."""
+    """Management opens the gate. `exists`: whether the group exists, by a directory; None if there is none,
+    and the stations themselves are asked (A-082)."""
 
     exists: bool | None = None
 

@@ -30,7 +30,7 @@ missing. Raising it: more time for them to come back, and a longer standstill if
 
 TICK_S: Final = 0.02
 TICK_MAX_S: Final = 0.5
-"""What may have been lost is said again after the first of these, then after twice that, up to the second, as
+"""What may have been lost is sent again after the first of these, then after twice that, up to the second, as
 long as nothing comes of it."""
 
 PATIENCE_TICKS: Final = 8

@@ -3,8 +3,8 @@
     step ──▶ Persist(LogBatch) ──▶ driver: one write and one sync for all batches of a turn
        └──▶ what is of that group waits here ◀── LogsSynced(count, failed) ──┘
 
-A log that could not be written costs its group only: what rested on it is dropped, except what members hear
-of their own end, and the agent goes on.
+A log that could not be written costs its group only: what depended on it is dropped, except the notices with
+which members are removed, and the agent goes on.
 """
 
 from collections import deque

@@ -9,10 +9,10 @@ stations that `stable` names have it (`HubHave`, cumulative); then it is given t
 any member was given is held, with its position, by every station of the view (or by a majority): the next
 orderer finds it, and the log of a station that was excluded is a prefix of the others' (H6, TA10).
 
-**Views.** A join or leave is an entry and suspends nobody (D10). The orderer gives a view its place when each
-new station in it has reported, so that no entry waits for one that is not there yet. Only when the orderer
-changes is there a flush: stations that have reported take nothing more of the old epoch, so the decision
-of the new orderer is about logs that do not grow behind its back (TA22, A-089).
+**Views.** A join or leave is an entry and suspends no sender (D10). The orderer gives a view its place when
+each new station in it has reported, so that no entry waits for one that is not there yet. Only when the
+orderer changes is there a flush: stations that have reported take nothing more of the old epoch, so the
+decision of the new orderer is about logs that do not grow behind its back (TA22, A-089).
 
 Where we differ from the paper: one station orders (A-044's relay hub); an agreed view is its INVESTIGATE.
 """
@@ -81,7 +81,7 @@ class Station(HubFlush):
     # From agreed membership
 
     def look(self, now: Instant, agreed: AgreedNow | None, blocked: str, out: list[Effect]) -> None:
-        """What is agreed now, and why nothing goes on here, if so."""
+        """The agreed view of the moment, and why our side is blocked, if it is."""
         self._standstill = blocked
         self._block(blocked, agreed, out)
         is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
@@ -93,12 +93,12 @@ class Station(HubFlush):
         self._end(now, out)
 
     def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
-        """A member of this host is none any more."""
+        """A member of this host has left, or was removed."""
         member = self.gallery.members.get(me)
         if member is None:
             return
         mine = [key for key in self._unplaced if key[0] == me]
-        unsent = [key[1] for key in mine if key not in self._upped]  # these were shown to nobody
+        unsent = [key[1] for key in mine if key not in self._upped]  # no other station has these
         for key in mine:
             del self._unplaced[key]
             self._upped.pop(key, None)

@@ -350,7 +350,7 @@ class HubFlush(HubOrder):
         self, now: Instant, reports: list[tuple[StationId, HubReport]], out: list[Effect]
     ) -> None:
         """What was stable may be missing here. Those who have it may be back soon; after a while they are
-        taken for lost: all who have a part in this order are told, and a new one begins."""
+        taken for lost: all stations of this order are sent `HubOut`, and a new order begins."""
         assert self.agreed is not None
         if not self._short:
             self._short, self._short_since = SHORT, now

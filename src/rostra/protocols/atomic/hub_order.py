@@ -75,7 +75,7 @@ class HubOrder:
         self.marked: MarkEntry | None = None  # the last view in our log
         self.excluded = ""  # why, if we are
         self._standstill = ""  # why our side must not go on
-        self._short = ""  # why nobody orders, though it may
+        self._short = ""  # why no station orders, although the group's rule holds
         self._short_since: Instant = 0.0
         self._stable = stable
         self.disk = OrderDisk() if stable == "disk" else None
@@ -480,7 +480,7 @@ class HubOrder:
         return ("atomic", self.group.name, self.group.scope)
 
     def _rest(self, out: list[Effect]) -> None:
-        """Is there something that must be said again, should it be lost?"""
+        """Is there anything to retransmit, in case it was lost?"""
         waits = self._waits
         if waits and not self._is_timed:
             self._is_timed = True

@@ -141,7 +141,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry | None:
-    """None: it is none."""
+    """None if these bytes are no entry."""
     try:
         entry = _decoder.decode(data)
         _ENTRY_NAMES[type(entry)](entry)

@@ -174,7 +174,7 @@ class NegotiatedStation:
     # From agreed membership
 
     def look(self, now: Instant, agreed: AgreedNow | None, blocked: str, out: list[Effect]) -> None:
-        """What is agreed now, and why nothing goes on here, if so."""
+        """The agreed view of the moment, and why our side is blocked, if it is."""
         self.gallery.stand(blocked, None if agreed is None else agreed.key, out)
         is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
         if agreed is not None and is_new and not blocked:  # no views of a side that must not go on
@@ -198,7 +198,7 @@ class NegotiatedStation:
         self._step(now, ViewExecuted(amp_number(agreed.key), stations, body), out)
 
     def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
-        """A member of this host is none any more."""
+        """A member of this host has left, or was removed."""
         if self._take_back(me, cause, out) and not self.gallery.members:
             self.closed(out)
             self.agreed, self.excluded, self.gallery.view = None, "", None

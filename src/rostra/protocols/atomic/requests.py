@@ -86,7 +86,7 @@ class OrderPlaced(Item, frozen=True, tag=49, gc=False):
 
 class OrderClosed(Item, frozen=True, tag=50):
     """The end of a membership. Of its messages that were not given to it, those below this number may be
-    delivered by others; those from it on will be by nobody."""
+    delivered by others; those from it on will not."""
 
     reject_from: Natural
     cause: str

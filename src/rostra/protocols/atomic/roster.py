@@ -55,7 +55,7 @@ _names: Final = ChecksOf((RunEntry, HostRoster))
 
 
 def decode_item(data: bytes) -> Item | None:
-    """None: it is none."""
+    """None if these bytes are no item."""
     try:
         item = _decoder.decode(data)
         _names[type(item)](item)
@@ -65,7 +65,7 @@ def decode_item(data: bytes) -> Item | None:
 
 
 def is_of_host(item: Item | None, host: Domain) -> bool:
-    """Does a station of this host speak for it?"""
+    """Is the item about this host's own members?"""
     match item:
         case RunEntry(sender=sender):
             return host_of(sender) == host

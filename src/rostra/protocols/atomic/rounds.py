@@ -19,7 +19,7 @@ Misses = tuple[tuple[AmpStationId, int], ...]
 
 
 class RoundEnd(Struct, frozen=True):
-    """What a round without all answers leaves behind. `over`: nobody is worth another round."""
+    """The end of a round without all answers. `over`: no station is worth another round."""
 
     misses: Misses
     waited_s: float

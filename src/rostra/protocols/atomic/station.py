@@ -81,7 +81,7 @@ class Gallery:
 
     @property
     def is_watched(self) -> bool:
-        """Is there one that does not read?"""
+        """Is there a member that does not read?"""
         return bool(self._apart)
 
     @property
@@ -98,7 +98,7 @@ class Gallery:
             self._reading = None
 
     def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:
-        """It is no member any more; nobody will deliver messages of it from number `sent` on."""
+        """A member leaves; its messages from number `sent` on will not be delivered anywhere."""
         if (member := self.members.pop(me, None)) is not None:
             self._reading = None
             out.append(Deliver(me, self.group, OrderClosed(sent, cause)))

@@ -317,7 +317,7 @@ class LedAgent(Service):
                 self._claim(group, known)
 
     def _claim(self, group: Group, known: LedSet) -> None:
-        """The kind; and with it the place in the directory."""
+        """Claim the kind of the group, and with it enter the directory."""
         known.claimer = known.waiting[0].endpoint
         known.claiming = self._own_token(group)
         join = Join(group, online=False, group_kind=LED)
@@ -401,7 +401,7 @@ class LedAgent(Service):
             self._call(AGENT, Asked(old, self._own_token(group), Leave(group)))
 
     def _put_out(self, group: Group, notice: PutOut) -> None:
-        """Another kind stands: all members of this host go, and are told why."""
+        """Another kind stands: remove all members of this host, with the reason."""
         known = self.sets.pop(group)
         for me in sorted(known.members):
             if me != known.signpost:
@@ -470,7 +470,8 @@ class LedAgent(Service):
                 self.out.append(tell)
 
     def _speakers(self, tell: Tell) -> Tell | None:
-        """Members that speak follow the directory: their streams hang on it. What is for them of this."""
+        """The part of a notice that is for members with streams: these follow the directory, which their
+        streams depend on."""
         notice = tell.notice
         group = getattr(notice, "group", None)
         table = None if group is None else self.directory.groups.get(group)

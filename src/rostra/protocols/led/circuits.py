@@ -49,7 +49,7 @@ PATIENCE: Final = 2.0
 
 
 def patient(links: LinkConfig) -> LinkConfig:
-    """How circuits are kept up, in a world with such links."""
+    """The link settings of circuits, in a world whose links have these."""
     detect = replace(links.detect, down_after_s=PATIENCE * links.detect.down_after_s)
     return replace(links, detect=detect).over_datagrams(ROUND_TRIP_S)
 

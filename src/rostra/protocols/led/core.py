@@ -263,7 +263,7 @@ class TreeCore:
         out.append(Noted("set forgotten", str(self.group)))
 
     def _let_go(self, standing: Standing, up: Container[Domain], out: list[Effect]) -> None:
-        """Of a parent, or of an agent that we asked to be one: it may list us already."""
+        """Detach from a parent, or from an agent that we asked to be one: it may list us already."""
         match standing:
             case Attach(parent=parent, sent=sent) if sent is not None and parent in up:
                 out.append(SendTree(parent, DetachedFromSet(self.group)))
@@ -611,6 +611,7 @@ class TreeCore:
 
 
 def spread(me: AgentId, number: int) -> float:
-    """Between 0 and 1, and different for two agents: who refused each other do not try again at once."""
+    """A number between 0 and 1 that differs between agents, so that two that refused each other do not retry
+    at the same moment."""
     drawn = blake2b(f"{me.path} {me.life} {number}".encode(), digest_size=4, person=b"rostra-led").digest()
     return int.from_bytes(drawn) / 2**32

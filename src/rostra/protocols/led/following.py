@@ -1,4 +1,4 @@
-"""Lists of led groups that programs of this host are told whenever they change: watchers and online members.
+"""Lists of led groups for watchers and online members of this host, sent whenever they change.
 
     watcher, online member ──▶ LedFollows ── the next list after this one? ──▶ the leader
                            ◀── Absolute ◀──┘ ◀── ListTold, when it changed, or after `follow_s`
@@ -27,7 +27,7 @@ AGAIN = "again"
 
 
 class LedFollows:
-    """Of one agent's service, which calls this."""
+    """The followed groups of one agent; part of `LedAgent`."""
 
     def __init__(self, agent: "LedAgent") -> None:
         self.groups: dict[Group, LedFollow] = {}
@@ -100,7 +100,7 @@ class LedFollows:
             self.ask(group, follow)
 
     def doubt(self, group: Group, host: Domain | None) -> None:
-        """The agent that we follow, or any of them, may be out of reach: look for the leader anew."""
+        """The agent that we ask may be unreachable: look for the leader again."""
         follow = self.groups[group]
         leader = None if follow.known is None else follow.known[0]
         if host is None or host in (leader, follow.signpost):
@@ -129,12 +129,13 @@ class LedFollows:
 
 
 def without_doubt(member: Member) -> Member:
-    """A circuit that broke for a moment is no news (S-063); who asks for the list sees it."""
+    """The list without marks of doubt: followers are not notified of a circuit that broke for a moment
+    (S-063); a query shows it."""
     return replace(member, attributes=None) if member.in_doubt else member
 
 
 def is_speaker(table: LocalGroup, endpoint: Endpoint) -> bool:
-    """Members that speak follow the directory: their streams hang on it."""
+    """Has this member a stream? Then it follows the directory, which streams depend on."""
     member = table.members.get(endpoint)
     kind = None if member is None else member.kind
     return (

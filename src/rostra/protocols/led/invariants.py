@@ -50,7 +50,7 @@ def one_leader(states: Mapping[Domain, TreeState]) -> list[str]:
 
 
 def exact_list(listed: Entries, states: Mapping[Domain, TreeState]) -> list[str]:
-    """P-3: the leader's list against what agents have, nobody missing and nobody extra."""
+    """P-3: the leader's list is exactly the members that agents have."""
     truth = {
         (agent, member.name)
         for agent, state in states.items()

@@ -105,12 +105,12 @@ class LedLists:
         return room is None or agent in waiting or room.has_room(parent(agent))
 
     def held(self, group: Group, out: list[Effect]) -> None:
-        """They have waited long enough."""
+        """Answer the agents that have waited for `follow_s`."""
         if group in self._lists and group not in self._unsettled:
             self._answer(group, self._list(group, whole=False), out)
 
     def settled(self, group: Group, out: list[Effect]) -> None:
-        """The others have had the time to attach."""
+        """`settle_s` is over: answer the agents that wait for the list."""
         if group in self._unsettled:
             self._unsettled.discard(group)
             self._answer(group, self._list(group), out)

@@ -11,7 +11,7 @@
 A partial list is never taken for the list (S-054): only a leader's counts. Out of tries: `Unavailable`.
 
 **Following.** A question that names the version that is known is answered when there is another one. Its
-sender asks again and again, and is told of each change after one message.
+sender asks again after each answer, so each change costs one question and one answer.
 """
 
 from collections.abc import Callable

@@ -175,7 +175,7 @@ class SequenceShrunk(Said, frozen=True, tag=73):
 
 
 class SequenceEnded(Said, frozen=True, tag=74):
-    """To the source: nobody is served any more. These are known to have the last message."""
+    """To the source: no destination is left. These are known to have the last message."""
 
     sequence: int
     served: tuple[Endpoint, ...]

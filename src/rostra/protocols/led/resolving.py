@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LedResolves:
-    """Of one agent's service, which calls this."""
+    """The open queries of one agent; part of `LedAgent`."""
 
     def __init__(self, agent: "LedAgent") -> None:
         self._agent = agent

@@ -16,7 +16,7 @@ overtaken, and receivers see their numbers (S-082). This one is made of frames t
 is a policy (S-083): one for each sequence, one for each set, or one for all; receivers drop what is not for
 them.
 
-A **closed** member is told only what sources on the leader's list say (S-089): its agent asks for the list
+A **closed** member gets messages of sources on the leader's list only (S-089): its agent asks for the list
 when a sequence begins.
 
 Where we differ from the paper, and why: vehicles run over servers, because agents have no addresses for each
@@ -108,13 +108,13 @@ class OpenedSequence(Struct, frozen=True):
 
     @property
     def served(self) -> tuple[Endpoint, ...]:
-        """Who is known to have the last message."""
+        """The destinations that are known to have the last message."""
         last = {host for host, number in self.taken if number >= self.sent}
         return tuple([each for each in self.destinations if host_of(each) in last])
 
 
 class Sequences:
-    """Of one agent's service, which calls this."""
+    """The sequences of one agent; part of `LedAgent`."""
 
     def __init__(self, agent: "LedAgent", policy: VehiclePolicy = VehiclePolicy.SEQUENCE) -> None:
         self.opened: dict[int, OpenedSequence] = {}

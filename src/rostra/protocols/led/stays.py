@@ -1,4 +1,4 @@
-"""What an agent keeps of its programs' memberships in led groups, and of the lists that they are told."""
+"""What an agent keeps of its programs' memberships in led groups, and of the lists that they get."""
 
 from msgspec import Struct, field
 from msgspec.structs import replace

@@ -84,7 +84,8 @@ class ForeignAgent(Service):
         return [Ignored(type(event).__name__, "nothing waits for it")]
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """Relaxed membership says that the host is not in the scope: that is not the end of it."""
+        """Relaxed membership refused a `Resolve` because the host is outside the scope: ask the scope's
+        servers."""
         out: list[Effect] = []
         for effect in effects:
             asked = self._outside.pop(effect.token, None) if isinstance(effect, Answer) else None

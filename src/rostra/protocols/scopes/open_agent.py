@@ -1,4 +1,4 @@
-"""Groups of open scope at an agent: its members, the scope that they are in now, and what they are told.
+"""Groups of open scope at an agent: its members, their present scope, and the lists that they get.
 
     JoinOpen ──▶ PointersKept ──▶ server ── ScopeTold ──▶ Join rostra/open/<name>@<scope> ──▶ Done
     ScopeTold, another one ──▶ join there ── `linger_s` ──▶ leave the old one
@@ -6,13 +6,13 @@
 
 To the directory such a group is an ordinary one, with a name of the system and the scope of the moment. When
 the scope moves, each host joins the new one first and leaves the old one a while later, when the others have
-joined it too. What members are told is the union of both lists, so a move shows nobody as gone (C-171), and
-those of the new part appear with the merge there (C-170). The scope that programs see is always `OPEN`.
+joined it too. Members get the union of both lists, so a move shows no member as gone (C-171), and those of
+the new part appear with the merge there (C-170). The scope that programs see is always `OPEN`.
 
 A step takes `ENTER_AT_ONCE` members into a scope or out of it; a timer goes on with the next ones. Members
 are notified of the changes when the last of them is in.
 
-An agent that is cut off takes its cluster for the scope, until it hears of another.
+An agent that is cut off takes its cluster for the scope, until its server sends another one.
 """
 
 from collections.abc import Sequence
@@ -93,7 +93,7 @@ class OpenGroup(Struct, eq=False):
 
     @property
     def is_entering(self) -> bool:
-        """A step was too short for all of them, and a timer goes on."""
+        """Do members wait for the timer, because one step did not take in all of them?"""
         return bool(self.entering or self.waiting) and self.scope is not None
 
 
@@ -211,7 +211,7 @@ class OpenAgent(AskingService[Endpoint]):
             self._move(known, self._server)
 
     def _admit(self, known: OpenGroup) -> None:
-        """Into the scope: its members, then programs that waited for it."""
+        """Join the scope in the directory: first members, then programs that wait for it."""
         assert known.scope is not None, "admitted to nowhere"
         entering, known.entering = known.entering[:ENTER_AT_ONCE], known.entering[ENTER_AT_ONCE:]
         for me in entering:
@@ -277,7 +277,7 @@ class OpenAgent(AskingService[Endpoint]):
             self._admit(known)
 
     def _move(self, known: OpenGroup, scope: Domain) -> None:
-        """Into the new scope at once, out of the old one later."""
+        """Join the new scope now, and leave the old one later."""
         old, known.scope = known.scope, scope
         if old is not None:
             self._out.append(SetTimer(_timer(known.name, old), self.config.linger_s))
@@ -307,7 +307,7 @@ class OpenAgent(AskingService[Endpoint]):
         return frozenset() if table is None else frozenset(table.members)
 
     def _enter(self, known: OpenGroup, me: Endpoint, scope: Domain, meta: bytes) -> Denied | None:
-        """Into the directory, under this scope: why not, or nothing."""
+        """Join the directory under this scope; the refusal, if there is one."""
         key, self._refusal = _key(known.name, scope), None
         known.views.setdefault(scope, GroupView(key))
         self._call(AGENT, Asked(me, self._own_token(me), Join(key, True, False, meta)))
@@ -331,7 +331,7 @@ class OpenAgent(AskingService[Endpoint]):
     # Lists
 
     def _is_for_us(self, tell: Tell) -> bool:
-        """A notice about one of these groups, and not for programs, too."""
+        """Is it a notice about one of these groups, which programs do not get?"""
         notice = tell.notice
         if isinstance(notice, Only | Without):
             for known in self.open.values():
@@ -365,8 +365,8 @@ class OpenAgent(AskingService[Endpoint]):
         self._changed.add(known.name)
 
     def _tell_changed(self, known: OpenGroup) -> None:
-        """The union of the lists, if it is another one. A member that is on both keeps its record: to be in
-        another scope is no news."""
+        """Send the union of the lists, if it has changed. A member that is on both keeps its record: a move
+        to another scope is no change."""
         if known.scope is None or not any(view.known for view in known.views.values()):
             return
         before, found = known.told or {}, dict[Endpoint, Member]()

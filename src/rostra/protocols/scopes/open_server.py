@@ -189,7 +189,7 @@ class OpenServer(Service):
     # What follows
 
     def _decide(self, name: str, row: PointerRow, joined: Domain | None = None) -> None:
-        """`joined` has said that it has members, and is told in any case."""
+        """`joined`: a child that announced members, and is sent the scope in any case."""
         if row.asked:
             self.rows[name] = row
             return
@@ -206,7 +206,7 @@ class OpenServer(Service):
         self._out += [Send(child, ScopeTold(name, scope)) for child in told]
 
     def _narrow(self, name: str) -> None:
-        """For a while all have been below one child."""
+        """All members have been below one child for `contract_after_s`: the scope moves down."""
         row = self.rows[name]
         if not row.narrows or len(row.holders) != 1:
             self._out.append(Ignored("TimerFired", "nothing waits for it"))
