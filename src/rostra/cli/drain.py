@@ -31,9 +31,9 @@ def drain(
     """Let the members of an agent's host go behind all others in their agreed groups, before it is restarted.
 
     Leaders and holders of locks here lose their term; the next ones begin theirs. Members with the highest
-    level come first: raise ROSTRA_LEVEL with every roll-out, and what has been restarted is told from what
-    has not. In a rolling restart a leader then moves once, if its host is not the first: --last says when it
-    is too early, with exit code 3, and changes nothing.
+    level come first: raise ROSTRA_LEVEL with every roll-out, to mark the hosts that have been restarted. In a
+    rolling restart a leader then moves once, if its host is not the first: --last says when it is too early,
+    with exit code 3, and changes nothing.
 
     Exit code 1 if a group could not be asked; what it is then is shown.
 

@@ -65,7 +65,7 @@ def create(
 ) -> int:
     """Create a group without members, which stays until it is deleted.
 
-    It is said whether its rule is exclusive: whether at most one side of a partition can live under it.
+    The answer says whether its rule is exclusive: whether at most one side of a partition can live under it.
 
     Examples:
 
@@ -171,7 +171,7 @@ def remove(
     token_file: OwnToken = None,
     output: Format = OutputFormat.TABLE,
 ) -> int:
-    """Put members out of a group. They are told, and may join again.
+    """Remove members from a group. They get the reason, and may join again.
 
     Examples:
 
@@ -191,7 +191,7 @@ def delete(
     agent: Agent = None,
     token_file: OwnToken = None,
 ) -> int:
-    """Delete a group. All members are out in one last view, and are told.
+    """Delete a group. Its members are removed in one last view, and get an error that says so.
 
     Examples:
 

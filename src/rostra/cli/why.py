@@ -55,8 +55,8 @@ def why(
     Every server on the way from here to the subject is asked what it remembers, through the world itself; a
     server behind a cut is asked directly where an address is known (always so in a world of rostra up).
     Memories are bounded, and what no node remembers is not guessed. Exit code 1 if nothing is known; for an
-    unknown name, the closest ones are shown. A host is told with the led sets whose leader changed there, and
-    a member of a group with delivery="atomic" with its messages that were rejected.
+    unknown name, the closest ones are shown. The story of a host includes led sets whose leader changed
+    there, that of a member of a group with delivery="atomic" its messages that were rejected.
 
     Examples:
 
