@@ -151,7 +151,7 @@ def test_voters_stand_in_the_order_of_their_ranks_once_they_have_a_majority_to_t
 
 
 @pytest.mark.spec("C-160", "C-161")
-def test_an_election_canvasses_then_writes_its_own_vote_down_then_asks_for_votes_then_leads() -> None:
+def test_an_election_asks_for_pre_votes_then_stores_its_own_vote_then_asks_for_votes_then_leads() -> None:
     voter = Bench(records=records("news"))
     voter.up(B, C)
 
@@ -211,7 +211,7 @@ def test_an_attempt_without_an_answer_is_repeated_later_by_later_ranks() -> None
 
 
 @pytest.mark.spec("C-161")
-def test_votes_that_do_not_suffice_are_followed_by_a_canvass_for_the_next_term() -> None:
+def test_votes_that_do_not_suffice_are_followed_by_pre_vote_requests_for_the_next_term() -> None:
     voter = Bench()
     voter.up(B, C)
     voter.fires()
@@ -223,7 +223,7 @@ def test_votes_that_do_not_suffice_are_followed_by_a_canvass_for_the_next_term()
 
 
 @pytest.mark.spec("C-161")
-def test_a_voter_that_is_told_of_a_later_term_canvasses_again_above_it() -> None:
+def test_a_voter_that_is_told_of_a_later_term_asks_again_above_it() -> None:
     voter = Bench()
     voter.up(B)
     voter.fires()
@@ -262,7 +262,7 @@ def test_a_candidate_that_loses_its_majority_stops() -> None:
 
 
 @pytest.mark.spec("C-160")
-def test_a_canvass_is_supported_and_binds_nobody() -> None:
+def test_a_pre_vote_is_granted_and_is_not_binding() -> None:
     voter = Bench()
     voter.up(B, C)
 
@@ -272,7 +272,7 @@ def test_a_canvass_is_supported_and_binds_nobody() -> None:
 
 
 @pytest.mark.spec("C-160", "C-161")
-def test_a_canvass_is_declined_by_who_knows_of_a_later_term_or_a_later_registry() -> None:
+def test_a_pre_vote_is_refused_by_a_replica_that_knows_a_later_term_or_a_later_registry() -> None:
     voter = Bench(ballot=Ballot(2000, C), records=records("news", "chess"))
     voter.up(B)
 
@@ -297,7 +297,7 @@ def test_a_voter_that_hears_the_leader_declines_and_so_does_the_leader() -> None
 
 
 @pytest.mark.spec("C-160")
-def test_a_canvass_that_came_before_we_lost_the_leader_too_is_answered_when_we_do() -> None:
+def test_a_pre_vote_request_that_came_before_we_lost_the_leader_too_is_answered_when_we_do() -> None:
     voter = Bench(A, 5)
     voter.follows(B, 2000)
     voter.up(C, D, E)
@@ -491,7 +491,7 @@ def test_a_leader_that_says_so_or_wants_to_be_elected_leads_no_more(said: object
     assert voter.core.state == Following(None)
 
 
-def test_a_leader_that_declines_a_canvass_still_leads() -> None:
+def test_a_leader_that_refuses_a_pre_vote_still_leads() -> None:
     voter = Bench()
     voter.follows(B, 2000)
 

@@ -22,7 +22,6 @@ from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint
 from rostra.protocols.fifo import events as ev
 from rostra.protocols.fifo.aggregate import Aggregate
-from rostra.protocols.fifo.audience import HostContext
 from rostra.protocols.fifo.member import MemberCore
 from rostra.protocols.fifo.messages import (
     Channel,
@@ -33,6 +32,7 @@ from rostra.protocols.fifo.messages import (
     encode,
 )
 from rostra.protocols.fifo.origins import Origins
+from rostra.protocols.fifo.readers import HostContext
 from rostra.protocols.fifo.submitter import Asking, Closing, Over, Submitter, Submitting
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Run, StartSubmit, SubmitReply
@@ -423,7 +423,7 @@ class Ears:
         eve = MemberCore(G, Endpoint("mit.h1/eve#1"), FifoConfig(), luck=1)
         eve.ready = True
         self.context = HostContext(G, eve.me, FifoConfig(), 1)
-        self.context.audience.read(eve)
+        self.context.readers.read(eve)
         self.core = Origins(self.context)
 
     def brought(self, by: Endpoint, number: int, *envelopes: Envelope) -> list[Effect]:

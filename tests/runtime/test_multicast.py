@@ -10,66 +10,66 @@ H1, H2 = Domain("eu.h1"), Domain("eu.h2")
 EARLIER_LIFE = 7
 
 
-def pass_probes(audience: ReachabilityTable, count: int, *calling: Domain) -> None:
+def pass_probes(table: ReachabilityTable, count: int, *calling: Domain) -> None:
     for _ in range(count):
-        audience.next_probe()
+        table.next_probe()
         for host in calling:
-            audience.called(host, 0, by_multicast=False)
+            table.called(host, 0, by_multicast=False)
 
 
 def test_a_host_hears_once_it_names_a_probe_and_no_longer_than_it_goes_on_doing_so() -> None:
-    audience = ReachabilityTable(first=100)
-    audience.called(H1, 0, by_multicast=False)
-    assert not audience.hears(H1)
-    audience.called(H1, audience.probe, by_multicast=False)
-    assert audience.hears(H1) and not audience.is_heard(H1)
-    pass_probes(audience, MISSED_MAX, H1)
-    assert audience.hears(H1)
-    pass_probes(audience, 1, H1)
-    assert not audience.hears(H1)
+    table = ReachabilityTable(first=100)
+    table.called(H1, 0, by_multicast=False)
+    assert not table.hears(H1)
+    table.called(H1, table.probe, by_multicast=False)
+    assert table.hears(H1) and not table.is_heard(H1)
+    pass_probes(table, MISSED_MAX, H1)
+    assert table.hears(H1)
+    pass_probes(table, 1, H1)
+    assert not table.hears(H1)
 
 
 def test_a_host_is_heard_once_it_calls_by_multicast() -> None:
-    audience = ReachabilityTable()
-    assert audience.called(H1, 0, by_multicast=False), "news: it is here"
-    assert not audience.called(H1, 0, by_multicast=False)
-    assert audience.called(H1, 0, by_multicast=True), "news: and heard"
-    assert audience.is_heard(H1) and not audience.hears(H1)
+    table = ReachabilityTable()
+    assert table.called(H1, 0, by_multicast=False), "news: it is here"
+    assert not table.called(H1, 0, by_multicast=False)
+    assert table.called(H1, 0, by_multicast=True), "news: and heard"
+    assert table.is_heard(H1) and not table.hears(H1)
 
 
 @pytest.mark.parametrize("heard", [EARLIER_LIFE, 10**9])
 def test_probes_of_an_earlier_server_count_for_nothing(heard: int) -> None:
-    audience = ReachabilityTable(first=1000)
-    audience.called(H1, heard, by_multicast=False)
-    assert not audience.hears(H1)
+    table = ReachabilityTable(first=1000)
+    table.called(H1, heard, by_multicast=False)
+    assert not table.hears(H1)
 
 
 def test_a_silent_host_is_forgotten_and_the_others_are_not() -> None:
-    audience = ReachabilityTable()
+    table = ReachabilityTable()
     for host in (H1, H2):
-        audience.called(host, audience.probe, by_multicast=True)
-    pass_probes(audience, 2 * MISSED_MAX + 1, H2)
-    assert audience.hosts == [H2]
+        table.called(host, table.probe, by_multicast=True)
+    pass_probes(table, 2 * MISSED_MAX + 1, H2)
+    assert table.hosts == [H2]
 
 
 def test_a_host_that_has_just_come_has_not_failed_yet() -> None:
-    audience = ReachabilityTable()
-    audience.called(H1, 0, by_multicast=False)
-    assert not audience.was_tried(H1)
-    pass_probes(audience, MISSED_MAX + 1, H1)
-    assert audience.was_tried(H1)
+    table = ReachabilityTable()
+    table.called(H1, 0, by_multicast=False)
+    assert not table.was_tried(H1)
+    pass_probes(table, MISSED_MAX + 1, H1)
+    assert table.was_tried(H1)
 
 
 def test_a_host_that_calls_no_more_has_left_and_not_failed() -> None:
-    audience = ReachabilityTable()
-    audience.called(H1, audience.probe, by_multicast=True)
-    pass_probes(audience, MISSED_MAX + 1)
-    assert not audience.hears(H1) and not audience.was_tried(H1)
+    table = ReachabilityTable()
+    table.called(H1, table.probe, by_multicast=True)
+    pass_probes(table, MISSED_MAX + 1)
+    assert not table.hears(H1) and not table.was_tried(H1)
 
 
 def test_where_multicast_is_certain_nobody_is_asked() -> None:
-    audience = ReachabilityTable(certain=True)
-    assert audience.hears(H1) and audience.is_heard(H1)
+    table = ReachabilityTable(certain=True)
+    assert table.hears(H1) and table.is_heard(H1)
 
 
 def test_clusters_listen_at_addresses_that_stay_at_their_site() -> None:

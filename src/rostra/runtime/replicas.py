@@ -25,7 +25,7 @@ REMEMBER_AFTER_S: Final = 1.0
 
 
 class Replicas:
-    """The replicas that run in one process, at most one of each domain: their `House`."""
+    """The replicas that run in one process, at most one of each domain: their `ReplicaHost`."""
 
     def __init__(
         self, process: Process, serve: Callable[[Domain], None], journals: Callable[[], "Journals | None"]

@@ -36,7 +36,7 @@ class KnownNeighbours(Struct, frozen=True):
 
 
 class SimReplicas:
-    """All replicas of a world: their `House`."""
+    """All replicas of a world: their `ReplicaHost`."""
 
     def __init__(self, world: "World", replicas: Mapping[Domain, int]) -> None:
         self._world = world

@@ -19,9 +19,9 @@ def voter_violations(voter: ElectionCore) -> list[str]:
         case Following(leader):
             rules["the leader that it follows is linked"] = leader is None or leader in voter.up
         case PreCandidate(term, supporters):
-            rules["it canvasses for a term after its ballot"] = term > voter.ballot.term
-            rules["its supporters are linked"] = supporters <= voter.up | {voter.me}
-            rules["with a majority of supporters it stands"] = len(supporters) * 2 <= len(voter.voters)
+            rules["it asks for pre-votes in a term after its ballot"] = term > voter.ballot.term
+            rules["replicas that granted a pre-vote are linked"] = supporters <= voter.up | {voter.me}
+            rules["with a majority of pre-votes it is a candidate"] = len(supporters) * 2 <= len(voter.voters)
         case Candidate(term, votes):
             rules["it voted for itself"] = voter.ballot == Ballot(term, voter.me) and voter.me in votes
             rules["with a majority of votes it leads"] = len(votes) * 2 <= len(voter.voters)

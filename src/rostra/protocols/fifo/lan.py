@@ -32,10 +32,10 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import FifoAttributes
 from rostra.groups.members import Cause, Member, Stamp
 from rostra.names import Domain, Endpoint, host_of, parent
-from rostra.protocols.fifo.audience import HostContext
 from rostra.protocols.fifo.context import delegate_of, lan_of
 from rostra.protocols.fifo.messages import Cut, CutEntry, CutReply, CutRequest, attributes_of
 from rostra.protocols.fifo.pieces import pieces_of
+from rostra.protocols.fifo.readers import HostContext
 from rostra.protocols.fifo.sender import SenderActive, SenderAwaitingEnd, SenderDraining, SenderSemi
 from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.flow.messages import Epoch
@@ -124,7 +124,7 @@ class Lans:
                     senders.cut_short(me)
                 case never:
                     assert_never(never)
-        if me in self._context.audience.members:
+        if me in self._context.readers.members:
             self._begin_ours(member, attributes)
             return
         match lan.phase:
@@ -284,7 +284,7 @@ class Lans:
             member = self.speakers[who]
             attributes = attributes_of(member)
             assert isinstance(attributes, FifoAttributes)
-            if who in self._context.audience.members:
+            if who in self._context.readers.members:
                 self._begin_ours(member, attributes)
             elif member.stamp > self._floor(lan, who) and self.fresh.pop(who, None) == member.stamp:
                 self._rises(member)

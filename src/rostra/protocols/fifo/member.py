@@ -106,7 +106,7 @@ class MemberCore:
             group, me, config, self.context.luck, role=role, slow=slow, only=True, parts=parts
         )
         self.sending = Outbound(self.context, next_seq)
-        # As one of the reception's audience: see `Reader`.
+        # As one of the readers of the reception: see `Reader`.
         self.listed = False  # the snapshot that its join brought has come
         self.ready = False
         self.paused = False

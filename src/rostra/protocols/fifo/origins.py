@@ -17,10 +17,10 @@ from msgspec import Struct
 from rostra.core.effects import Instant
 from rostra.errors import BadName
 from rostra.names import Endpoint, parse_endpoint
-from rostra.protocols.fifo.audience import HostContext
 from rostra.protocols.fifo.context import lan_of
 from rostra.protocols.fifo.events import Aggregated, Gap
 from rostra.protocols.fifo.messages import Envelope, decode_envelope
+from rostra.protocols.fifo.readers import HostContext
 from rostra.protocols.flow.messages import Run, Stream
 from rostra.protocols.flow.runs import cut, is_sound, payloads
 

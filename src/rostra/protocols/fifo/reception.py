@@ -30,7 +30,6 @@ from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, host_of, inside
-from rostra.protocols.fifo.audience import HostContext
 from rostra.protocols.fifo.context import delegate_of, lan_of
 from rostra.protocols.fifo.events import Heard, Joined, Left, Noticed, Only, Ready, Tuned, Without
 from rostra.protocols.fifo.lan import Lans
@@ -46,6 +45,7 @@ from rostra.protocols.fifo.messages import (
     decode_control,
 )
 from rostra.protocols.fifo.messages import Excluded as ExcludedMessage
+from rostra.protocols.fifo.readers import HostContext
 from rostra.protocols.fifo.senders import Senders
 from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.early import Early

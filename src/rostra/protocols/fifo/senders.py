@@ -5,7 +5,7 @@
            └── of a sender whose number is not known ──▶ kept early (`early.py`)
     Status ──▶ our delegate: the next number that we need of each stream
 
-A receiver is one member, or all members of a host that share what they receive (`audience.py`).
+A receiver is one member, or all members of a host that share what they receive (`readers.py`).
 
 The states of one sender are in `sender.py`.
 """
@@ -20,10 +20,10 @@ from rostra.core.effects import Instant
 from rostra.groups.attributes import Role
 from rostra.groups.members import Member, Stamp
 from rostra.names import Domain, Endpoint
-from rostra.protocols.fifo.audience import HostContext, Reader
 from rostra.protocols.fifo.context import Alarm, lan_of
 from rostra.protocols.fifo.events import Delivered, Gap, Joined, Left
 from rostra.protocols.fifo.origins import Origins
+from rostra.protocols.fifo.readers import HostContext, Reader
 from rostra.protocols.fifo.sender import (
     EndedStream,
     Sender,
@@ -56,7 +56,7 @@ disk keeps the rest until there is something new to acknowledge."""
 class Senders:
     def __init__(self, context: HostContext, early: Early, *, listens: bool, spilled: bool = False) -> None:
         self._context = context
-        self._audience = context.audience
+        self._readers = context.readers
         self._config = context.config
         self._spilled = spilled  # what we do not take in time is on our delegate's disk (`spill.py`)
         self._listens = listens  # a member that only sends is delivered nothing (X-052)
@@ -227,7 +227,7 @@ class Senders:
             return
         inbound = sender.inbound
         progress = self._spilled and inbound.told > sender.state.drained
-        if progress or (not self._audience.reading and inbound.told < inbound.next):
+        if progress or (not self._readers.reading and inbound.told < inbound.next):
             # The time limit is for what is missing. What is here and not read yet is owed for as long as it
             # takes; and so is what is on its way from our delegate's disk.
             sender.state = replace(sender.state, drained=inbound.told)
@@ -246,7 +246,7 @@ class Senders:
             # Some readers lag; the others need not wait for them.
             sender.state = replace(state, parted=True)
             self._tell_left(sender, state, map(Endpoint, inbound.lagging))
-            for each in self._audience.ready:
+            for each in self._readers.ready:
                 if each.me not in inbound.lagging:
                     sender.begins[each.me] = inf
 
@@ -262,7 +262,7 @@ class Senders:
 
     def _end(self, sender: Sender, state: SenderLeft) -> None:
         self._context.cancel_timer("drain", sender.endpoint)
-        for reader in self._audience.ready if sender.inbound.lagging else ():
+        for reader in self._readers.ready if sender.inbound.lagging else ():
             if reader.me in sender.inbound.lagging:
                 self._catch_up(sender, reader)
         self._drop(sender.endpoint)
@@ -294,11 +294,11 @@ class Senders:
         if (
             run.first == inbound.next == inbound.told == inbound.high + 1
             and type(sender.state) is SenderActive
-            and self._audience.reading
+            and self._readers.reading
         ):
             # The fast path of the receiving side: the run continues a stream of which nothing is missing. It
             # costs the same whether it holds one message or a thousand.
-            if self._audience.holding:
+            if self._readers.holding:
                 self._hold_back(sender, inbound)
             inbound.store.append(run)
             inbound.next = inbound.told = end = run.first + run.count
@@ -374,11 +374,11 @@ class Senders:
 
     def came(self, reader: Reader) -> None:
         """A new reader: it is owed what is sent from now on, not what is kept here for other readers."""
-        if not self._audience.reading:
+        if not self._readers.reading:
             for sender in self.running.values():
                 if sender.inbound.told < sender.inbound.next:
                     sender.begins[reader.me] = sender.inbound.next
-        self._audience.hold(reader)
+        self._readers.hold(reader)
 
     def enter(self, readers: Sequence[Reader]) -> None:
         """These readers have their first list. Senders that left before it are not in it, and their streams
@@ -395,7 +395,7 @@ class Senders:
 
     def hold(self, reader: Reader) -> None:
         """Its program does not read."""
-        self._audience.hold(reader)
+        self._readers.hold(reader)
 
     def resume(self, reader: Reader) -> None:
         """Its program reads again."""
@@ -404,9 +404,9 @@ class Senders:
 
     def _read(self, readers: Sequence[Reader]) -> None:
         """Deliver what other readers got meanwhile; then, if no reader was reading, what waits for all."""
-        nobody_read = not self._audience.reading
+        nobody_read = not self._readers.reading
         for reader in readers:
-            self._audience.read(reader)
+            self._readers.read(reader)
             held, reader.held = reader.held, []
             for item in held:
                 self._context.tell_one(reader, item)
@@ -424,7 +424,7 @@ class Senders:
 
     def gone(self, reader: Reader) -> None:
         """A reader left: no stream waits for it any more."""
-        self._audience.gone(reader)
+        self._readers.gone(reader)
         owed = [stream for stream, each in self.running.items() if _waits_for(each, reader.me)]
         for stream in sorted(owed):
             sender = self.running[stream]
@@ -440,7 +440,7 @@ class Senders:
 
     def _hold_back(self, sender: Sender, inbound: Inbound) -> None:
         """Before a delivery: readers that do not read now are owed the stream from here on."""
-        for me in self._audience.holding:
+        for me in self._readers.holding:
             if me != sender.endpoint and me not in inbound.lagging:
                 begins = sender.begins.get(me, 0)
                 if begins < inf:
@@ -483,7 +483,7 @@ class Senders:
         if not sender.begins:
             context.hand_on(item, sender.endpoint)
             return
-        for reader in self._audience.reading.values():
+        for reader in self._readers.reading.values():
             begins = sender.begins.get(reader.me, 0)
             if begins < run.end and reader.me != sender.endpoint:
                 if begins > run.first:
@@ -494,7 +494,7 @@ class Senders:
 
     @property
     def _holds(self) -> bool:
-        return not self._audience.reading
+        return not self._readers.reading
 
     def _look_for_holes(self, sender: Sender) -> None:
         inbound, config = sender.inbound, self._config

@@ -8,7 +8,7 @@
                                   └─ LeaderTold ──┬── a leader ──▶ ListAsked
                                                   └── none ──▶ no such set, or ask again while one is expected
 
-A partial list is never taken for the list (S-054): only a leader's counts. Out of tries: `Unavailable`.
+A partial list is never taken for the list (S-054): only a leader's counts. Out of tries: `UNAVAILABLE`.
 
 **Following.** A question that names the version that is known is answered when there is another one. Its
 sender asks again after each answer, so each change costs one question and one answer.

@@ -27,7 +27,7 @@ class Reader(Protocol):
     held: list[Item]
 
 
-class Audience:
+class HostReaders:
     __slots__ = ("holding", "members", "reading")
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ def _is_new(item: GatheredItem) -> TypeGuard[Joined]:
 class HostContext(StepContext):
     """A step context whose items go to all readers of a host. `me` is the only member, or the host."""
 
-    __slots__ = ("_gathered", "audience")
+    __slots__ = ("_gathered", "readers")
 
     def __init__(
         self, group: Group, me: Endpoint, config: FifoConfig, luck: int, parts: Parts = NO_PARTS
     ) -> None:
         super().__init__(group, me, config, luck, parts)
-        self.audience = Audience()
+        self.readers = HostReaders()
         self._gathered: list[tuple[GatheredItem, Collection[Endpoint]]] | None = None
 
     def gather(self) -> None:
@@ -93,7 +93,7 @@ class HostContext(StepContext):
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, []
-        readers = [each for each in self.audience.members.values() if each.ready and not each.mute]
+        readers = [each for each in self.readers.members.values() if each.ready and not each.mute]
         if not readers:
             return
         everything = _together([item for item, _ in gathered])
@@ -110,11 +110,11 @@ class HostContext(StepContext):
     @property
     def speaks_as(self) -> Endpoint:
         """The member under whose name requests and acknowledgements of all of them are sent."""
-        return next(iter(self.audience.members), self.me)
+        return next(iter(self.readers.members), self.me)
 
     def is_alone(self, who: Endpoint) -> bool:
         """Is this the only member here, so that its stream has no reader here?"""
-        return who in self.audience.members and len(self.audience.members) == 1
+        return who in self.readers.members and len(self.readers.members) == 1
 
     def tell(self, item: Item, besides: Collection[Endpoint] = ()) -> None:
         """Deliver an item to all readers that got their first list, paused or not, except those of
@@ -124,7 +124,7 @@ class HostContext(StepContext):
             return
         self.tell_gathered()
         about = getattr(item, "endpoint", None)
-        for reader in self.audience.members.values():
+        for reader in self.readers.members.values():
             if reader.ready and not reader.mute and reader.me != about and reader.me not in besides:
                 self.effects.append(Deliver(reader.me, self.group, item))
 
@@ -138,9 +138,9 @@ class HostContext(StepContext):
         if self._gathered:
             self.tell_gathered()
         effects, group = self.effects, self.group
-        for reader in self.audience.reading.values():
+        for reader in self.readers.reading.values():
             if reader.me != stream and not reader.mute:
                 effects.append(Deliver(reader.me, group, item))
         if hold:
-            for reader in self.audience.holding.values():
+            for reader in self.readers.holding.values():
                 reader.held.append(item)
