@@ -181,23 +181,19 @@ class Membership(_Followed[client.Membership, Item]):
         self._portal.call(self._inner.set_online(online, deadline_s=deadline_s))
 
 
-class Conversation(_InGroup[client.Conversation]):
-    """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``with``; see
-    `rostra.Conversation`. One thread reads it; any may send."""
+R = TypeVar("R", bound=client.Conversation | client.AgreedMembership | client.AgreedConversation)
+S = TypeVar("S", bound=client.Conversation | client.AgreedConversation)
+V = TypeVar("V", bound=client.AgreedMembership | client.AgreedConversation)
 
-    def ready(self, *, deadline_s: float | None = READY_WITHIN_S) -> Self:
-        """Wait for the first list."""
-        self._portal.call(self._inner.ready(deadline_s=deadline_s))
-        return self
 
-    def send(self, payload: bytes) -> None:
-        """Say this to all members of the group; waits while the group does not keep up."""
-        self._portal.call(self._inner.send(payload))
+class _OneReader(_InGroup[R], Generic[R]):
+    """A group with one stream of items, which one thread reads."""
 
-    def send_many(self, payloads: Iterable[bytes]) -> int:
-        """Say all of these, in order; how many they were. Much cheaper than one by one."""
-        return self._portal.call(self._inner.send_many(payloads))
+    def leave(self, *, deadline_s: float | None = None) -> None:
+        self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
+
+class _WithMessages(_OneReader[S], Generic[S]):
     def __iter__(self) -> Iterator[GroupItem]:
         return self.items()
 
@@ -208,14 +204,8 @@ class Conversation(_InGroup[client.Conversation]):
         while (item := self._portal.call(within(timeout_s, _next(items), "nothing happened"))) is not None:
             yield item
 
-    def leave(self, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
-
-class AgreedConversation(_InGroup[client.AgreedConversation]):
-    """This endpoint is in a group with ``membership="agreed"`` and ``delivery="fifo"``, until `leave` or the
-    end of its ``with``; see `rostra.AgreedConversation`. One thread reads it; any may send."""
-
+class _WithViews(_OneReader[V], Generic[V]):
     @property
     def view(self) -> View | None:
         return self._portal.read(lambda: self._inner.view)
@@ -233,6 +223,29 @@ class AgreedConversation(_InGroup[client.AgreedConversation]):
         self._portal.call(self._inner.ready(deadline_s=deadline_s))
         return self
 
+
+class Conversation(_WithMessages[client.Conversation]):
+    """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``with``; see
+    `rostra.Conversation`. One thread reads it; any may send."""
+
+    def ready(self, *, deadline_s: float | None = READY_WITHIN_S) -> Self:
+        """Wait for the first list."""
+        self._portal.call(self._inner.ready(deadline_s=deadline_s))
+        return self
+
+    def send(self, payload: bytes) -> None:
+        """Say this to all members of the group; waits while the group does not keep up."""
+        self._portal.call(self._inner.send(payload))
+
+    def send_many(self, payloads: Iterable[bytes]) -> int:
+        """Say all of these, in order; how many they were. Much cheaper than one by one."""
+        return self._portal.call(self._inner.send_many(payloads))
+
+
+class AgreedConversation(_WithViews[client.AgreedConversation], _WithMessages[client.AgreedConversation]):
+    """This endpoint is in a group with ``membership="agreed"`` and ``delivery="fifo"``, until `leave` or the
+    end of its ``with``; see `rostra.AgreedConversation`. One thread reads it; any may send."""
+
     def send(self, payload: bytes, *, deadline_s: float | None = None) -> None:
         """Say this to all members; waits while the group does not keep up, and while our side is blocked."""
         self._portal.call(self._inner.send(payload, deadline_s=deadline_s))
@@ -241,36 +254,10 @@ class AgreedConversation(_InGroup[client.AgreedConversation]):
         """Say all of these, in order; how many they were. Much cheaper than one by one."""
         return self._portal.call(self._inner.send_many(payloads, deadline_s=deadline_s))
 
-    def __iter__(self) -> Iterator[GroupItem]:
-        return self.items()
 
-    def items(self, *, batch: int = 0, timeout_s: float | None = None) -> Iterator[GroupItem]:
-        """Views, standstills and messages, in order; `DeadlineExceeded` if nothing happens for
-        `timeout_s`."""
-        items = self._inner.items(batch=batch)
-        while (item := self._portal.call(within(timeout_s, _next(items), "nothing happened"))) is not None:
-            yield item
-
-    def leave(self, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave(deadline_s=deadline_s))
-
-
-class AgreedMembership(_InGroup[client.AgreedMembership]):
+class AgreedMembership(_WithViews[client.AgreedMembership]):
     """This endpoint is in a group with ``membership="agreed"``, until `leave` or the end of its ``with``; see
     `rostra.AgreedMembership`. One thread reads it."""
-
-    @property
-    def view(self) -> View | None:
-        return self._portal.read(lambda: self._inner.view)
-
-    @property
-    def rank(self) -> int | None:
-        return self._portal.read(lambda: self._inner.rank)
-
-    def ready(self, *, deadline_s: float | None = None) -> Self:
-        """Wait for the first view, or for the end of a standstill."""
-        self._portal.call(self._inner.ready(deadline_s=deadline_s))
-        return self
 
     def __iter__(self) -> Iterator[AgreedItem]:
         return self.items()
@@ -300,9 +287,6 @@ class AgreedMembership(_InGroup[client.AgreedMembership]):
     def send_to(self, where: Where, data: bytes, *, deadline_s: float | None = None) -> tuple[Endpoint, ...]:
         """To the members of the last view that match: who they were."""
         return self._portal.call(self._inner.send_to(where, data, deadline_s=deadline_s))[0]
-
-    def leave(self, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave(deadline_s=deadline_s))
 
 
 class _Groups:

@@ -4,7 +4,6 @@ Exit codes: 0 it was up and was ended by a signal; 1 it did not come up; 2 it co
 shape, a world file that cannot be read, a port that is taken.
 """
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,6 +65,7 @@ def up(
       rostra up --journal /tmp/journal
     """
     # Only who needs an HTTP server waits for its import.
+    from rostra.runtime.run import new_runner
     from rostra.up.run import UpSettings, run
 
     settings = UpSettings(
@@ -76,7 +76,7 @@ def up(
         journal=None if journal is None else _absolute(journal),
         record=bool(record),
     )
-    with _new_runner() as runner:
+    with new_runner() as runner:
         return runner.run(run(settings, QuietScreen() if quiet else TerminalScreen()))
 
 
@@ -175,12 +175,3 @@ class TerminalScreen:
     def ending(self) -> None:
         self._progress.stop()
         self.say("ending every process")
-
-
-def _new_runner() -> asyncio.Runner:
-    """On uvloop where there is one."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.Runner()
-    return asyncio.Runner(loop_factory=uvloop.new_event_loop)

@@ -8,7 +8,6 @@ What a program does not read waits here, then at its agent; in the end the group
 """
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections import deque
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
-from rostra.errors import Excluded, NotMember, RostraError, Terminated, Unreachable
+from rostra.errors import Excluded, NotMember, RostraError, Terminated
 from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, parse_endpoint
@@ -52,7 +51,7 @@ class AgreedMembership(OneReader):
     """
 
     __slots__ = (
-        *("_attributes", "_ready", "_stopped", "_unread"),
+        *("_attributes", "_ready", "_unread"),
         *("blocked", "group", "join", "me", "view"),
     )
 
@@ -66,7 +65,6 @@ class AgreedMembership(OneReader):
         self.blocked: Blocked | None = None  # while our side must not go on
         self._ready = asyncio.Event()
         self._unread: deque[AgreedItem] = deque()
-        self._stopped = False  # the agent was told to wait
 
     def __repr__(self) -> str:
         return f"<{self.group}, agreed{'' if self._left is None else ', left'}>"
@@ -134,11 +132,6 @@ class AgreedMembership(OneReader):
         await within(deadline_s, self._until_ready(), f"no view of {self.group} was agreed")
         return self
 
-    async def _until_ready(self) -> None:
-        await self._ready.wait()
-        if self._ended is not None:
-            raise again(self._ended)
-
     # Listening
 
     def __aiter__(self) -> "AgreedMembership":
@@ -149,15 +142,13 @@ class AgreedMembership(OneReader):
             await self._until_some(self._unread, self.me)
         item = self._unread.popleft()
         if self._stopped and len(self._unread) <= UNREAD_MAX // 4:
-            self._stopped = False
-            self.me._say_reading(self.group, True)
+            self._say_reading(True)
         return item
 
     def _put(self, item: AgreedItem) -> None:
         self._unread.append(item)
         if not self._stopped and len(self._unread) > UNREAD_MAX:
-            self._stopped = True
-            self.me._say_reading(self.group, False)
+            self._say_reading(False)
         self._wake()
 
     # Leaving
@@ -168,12 +159,6 @@ class AgreedMembership(OneReader):
         self._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
         self._wake()
         await within(deadline_s, self.me._leave_agreed(self), f"leaving {self.group} was not confirmed")
-
-    async def close(self) -> None:
-        """Leave, unless we have left already."""
-        if self._left is None and self._ended is None and not self.me.is_closed:
-            with contextlib.suppress(Unreachable, NotMember):
-                await self.leave()
 
     # From the endpoint
 

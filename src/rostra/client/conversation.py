@@ -9,7 +9,6 @@ program that does not read is sent no more, and after a while its senders wait.
 """
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections import deque
@@ -30,7 +29,6 @@ from rostra.errors import (
     Refused,
     RostraError,
     TooLarge,
-    Unreachable,
 )
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.items import Gap, GroupItem, Joined, Left, Message, Messages, Only, View, Without
@@ -99,7 +97,6 @@ class Conversation(OneReader):
         "_queued_bytes",
         "_read",
         "_ready",
-        "_stopped",
         "_submitted",
         "_unread",
         "_unread_bytes",
@@ -138,7 +135,6 @@ class Conversation(OneReader):
         self._ready = asyncio.Event()
         self._unread: deque[GroupItem | tuple[Endpoint, Run] | Loan] = deque()
         self._unread_bytes = 0
-        self._stopped = False  # the agent was told to wait
         self._bodies: tuple[Endpoint, int, list[bytes], float] | None = None  # the run that is being read
         self._read = 0  # messages of it
         self._outgoing: list[bytes] = []
@@ -186,11 +182,6 @@ class Conversation(OneReader):
             ) from None
         return self
 
-    async def _until_ready(self) -> None:
-        await self._ready.wait()
-        if self._ended is not None:
-            raise again(self._ended)
-
     # Speaking
 
     async def send(self, payload: bytes) -> None:
@@ -221,7 +212,7 @@ class Conversation(OneReader):
             chunk = [first, *islice(rest, most - 1)]
             if set(map(type, chunk)) != _BYTES or max(map(len, chunk)) > MESSAGE_BYTES_MAX:
                 chunk = [checked(payload) for payload in chunk]
-            for block in _blocks(chunk):
+            for block in blocks_of(chunk):
                 size = sum(map(len, block))
                 while not self._room(len(block), size):
                     await self._until_room()
@@ -251,7 +242,7 @@ class Conversation(OneReader):
         self._flushing = False
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
-            for block in _blocks(outgoing):
+            for block in blocks_of(outgoing):
                 self._submit(block, sum(map(len, block)))
 
     def _submit(self, chunk: Sequence[bytes], size: int) -> None:
@@ -320,10 +311,6 @@ class Conversation(OneReader):
             return Messages(sender, first + begin, bodies[begin:end], at)
         return Message(sender, bodies[begin], first + begin, at)
 
-    def _say_reading(self, more: bool) -> None:
-        self._stopped = not more
-        self.me._say_reading(self.group, more)
-
     # Leaving
 
     async def leave(self, *, deadline_s: float | None = None) -> None:
@@ -335,12 +322,6 @@ class Conversation(OneReader):
         self._left = NotMember(f"{self.me.endpoint} has left {self.group} already", fix="join it again")
         self._wake_senders()
         await within(deadline_s, self.me._exit(self), f"leaving {self.group} was not confirmed")
-
-    async def close(self) -> None:
-        """Leave, if we have not; to be gone already is as good."""
-        if self._left is None and self._ended is None and not self.me.is_closed:
-            with contextlib.suppress(Unreachable, NotMember):
-                await self.leave()
 
     def parted(self) -> "asyncio.Future[told.Parted]":
         if self._parted is None:
@@ -516,12 +497,12 @@ def checked(payload: object) -> bytes:
     return payload
 
 
-def _blocks(chunk: list[bytes]) -> Iterable[list[bytes]]:
+def blocks_of(chunk: list[bytes]) -> Iterable[list[bytes]]:
     """The same messages, no more at once than fit a frame; mostly all of them."""
     if len(chunk) == 1 or sum(map(len, chunk)) + 5 * len(chunk) <= MESSAGE_BYTES_MAX:
         return (chunk,)
     half = len(chunk) // 2
-    return (*_blocks(chunk[:half]), *_blocks(chunk[half:]))
+    return (*blocks_of(chunk[:half]), *blocks_of(chunk[half:]))
 
 
 def _unknown(host: str) -> Because:

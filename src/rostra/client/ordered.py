@@ -38,7 +38,7 @@ from rostra.client.calls import (
     opened,
     request,
 )
-from rostra.client.conversation import BLOCK_BYTES, MESSAGE_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_ITEMS_MAX
+from rostra.client.conversation import BLOCK_BYTES, UNREAD_BYTES_MAX, UNREAD_ITEMS_MAX, blocks_of
 from rostra.client.conversation import checked as checked_payload
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
@@ -69,7 +69,6 @@ from rostra.errors import (
     RostraError,
     Terminated,
     TooLarge,
-    Unreachable,
 )
 from rostra.groups.items import (
     AgreedItem,
@@ -142,8 +141,7 @@ class Ordered(ShowsViews, OneReader):
 
     __slots__ = (
         *("_bodies", "_calls", "_flushing", "_handed", "_handed_bytes", "_outgoing", "_placed"),
-        *("_read", "_stopped"),
-        *("_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
+        *("_read", "_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
         *("_asked", "_asks", "_donors", "_give", "_has_state", "_known", "_reached", "_receiver", "_shown"),
         *("_met", "_ours", "_reconcile", "_take", "_tasks"),
     )
@@ -175,7 +173,6 @@ class Ordered(ShowsViews, OneReader):
         self._views = _Views(me, join, self)
         self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue | TwoOrders] = deque()
         self._unread_bytes = 0
-        self._stopped = False  # the agent was told to wait
         self._bodies: tuple[Endpoint, int, list[bytes], float, int] | None = None  # the run that is read
         self._read = 0  # messages of it
         self._split: deque[AtomicItem] = deque()  # of a run with calls in it: one by one
@@ -272,7 +269,7 @@ class Ordered(ShowsViews, OneReader):
             for first in rest:
                 most = max(1, min(BLOCK_BYTES // (len(first) + 3), HANDED_MESSAGES // 8))
                 chunk = [escaped(checked_payload(each)) for each in (first, *islice(rest, most - 1))]
-                for block in _blocks(chunk):
+                for block in blocks_of(chunk):
                     said.append(self._say(block))
                 while said and (said[0].done() or len(self._outgoing) > 1):
                     receipts += await said.popleft()
@@ -448,10 +445,6 @@ class Ordered(ShowsViews, OneReader):
     async def _answer(self, caller: Endpoint, token: bytes, data: bytes) -> None:
         await self.me.send_to(caller, answer(token, data))
 
-    def _say_reading(self, more: bool) -> None:
-        self._stopped = not more
-        self.me._say_reading(self.group, more)
-
     def _next_of_split(self) -> AtomicItem:
         item = self._split.popleft()
         if isinstance(item, Message | CallAsked):
@@ -581,12 +574,6 @@ class Ordered(ShowsViews, OneReader):
         finally:
             me._forget_agreed(self)
             self.end(None)
-
-    async def close(self) -> None:
-        """Leave, if we have not; to be gone already is as good."""
-        if self._left is None and self._ended is None and not self.me.is_closed:
-            with contextlib.suppress(Unreachable, NotMember):
-                await self.leave()
 
     # From the endpoint
 
@@ -790,11 +777,3 @@ def _fail(handed: _Handed, error: RostraError) -> None:
     if not handed.done.done():
         handed.done.set_exception(error)
         handed.done.exception()  # read once: asyncio would log it if nobody waits for it
-
-
-def _blocks(chunk: list[bytes]) -> Iterable[list[bytes]]:
-    """The same messages, no more at once than fit a frame; mostly all of them."""
-    if len(chunk) == 1 or sum(map(len, chunk)) + 5 * len(chunk) <= MESSAGE_BYTES_MAX:
-        return (chunk,)
-    half = len(chunk) // 2
-    return (*_blocks(chunk[:half]), *_blocks(chunk[half:]))

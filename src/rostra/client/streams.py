@@ -5,11 +5,14 @@ delay the others. Items that a slow reader misses are counted, and the next item
 """
 
 import asyncio
+import contextlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
-from rostra.errors import BadInput, RostraError
+from rostra.errors import BadInput, NotMember, RostraError, Unreachable
+from rostra.names import Group
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
@@ -134,15 +137,37 @@ class Stream(Generic[T]):
             self._reader.set_result(None)
 
 
-class OneReader:
+class OneReader(ABC):
     """The queue of a group that one task reads, until this endpoint is out of the group."""
 
-    __slots__ = ("_ended", "_left", "_reader")
+    __slots__ = ("_ended", "_left", "_reader", "_stopped")
+    group: Group
+    me: "Me"
+    _ready: asyncio.Event
 
     def __init__(self) -> None:
         self._left: RostraError | None = None  # we said so
         self._ended: RostraError | None = None  # or it was done to us
         self._reader: asyncio.Future[None] | None = None
+        self._stopped = False  # the agent was asked to wait
+
+    @abstractmethod
+    async def leave(self, *, deadline_s: float | None = None) -> None: ...
+
+    async def close(self) -> None:
+        """Leave, unless we have left already."""
+        if self._left is None and self._ended is None and not self.me.is_closed:
+            with contextlib.suppress(Unreachable, NotMember):
+                await self.leave()
+
+    async def _until_ready(self) -> None:
+        await self._ready.wait()
+        if self._ended is not None:
+            raise again(self._ended)
+
+    def _say_reading(self, more: bool) -> None:
+        self._stopped = not more
+        self.me._say_reading(self.group, more)
 
     async def _until_some(self, unread: deque[Any], me: "Me") -> None:
         """Until there is something to read; ends the iteration if there never will be."""

@@ -110,7 +110,7 @@ def run(
     """Run until a signal or an order stops it; the answer is the exit code."""
     settings.check()
     _allow_many_files()
-    return _new_runner().run(_main(settings, record, read_again, beside))
+    return new_runner().run(_main(settings, record, read_again, beside))
 
 
 async def _main(
@@ -424,7 +424,7 @@ def _any_address_to(there: TcpAddress) -> str:
     return "::" if ":" in there.host else "0.0.0.0"
 
 
-def _new_runner() -> asyncio.Runner:
+def new_runner() -> asyncio.Runner:
     """On uvloop where there is one."""
     try:
         import uvloop

@@ -12,7 +12,6 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Instant
-from rostra.core.observer import Reporter
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind, MembershipKind
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
@@ -26,6 +25,7 @@ from rostra.sim.network import LinkModel
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
+from rostra.sim.site_faults import SiteFaults
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 from rostra.sim.world import World
 
@@ -96,7 +96,7 @@ class Joiner:
         return self.kind is not None and self.kind.is_claimed
 
 
-class ClaimStorm(Reporter):
+class ClaimStorm(SiteFaults):
     faults: tuple[str, ...] = FAULTS
     deeds: tuple[int, ...] = (0, 1, 1, 2, 4)
 
@@ -188,23 +188,12 @@ class ClaimStorm(Reporter):
         if leader is not None:
             self.world.pause(leader)
 
-    def _resume(self) -> None:
-        for path, process in self.world.processes.items():
-            if process.paused:
-                self.world.resume(path)
-
     def _cut_replica(self) -> None:
         one, other = self.luck.sample(self.world.replicas.of[EU], 2)
         self.world.cut(f"link {one} | {other}")
 
     def _cut_site(self) -> None:
         self.world.cut(f"link eu | {self.luck.choice(('eu.fr', 'eu.de', 'eu.it'))}")
-
-    def _heal(self) -> None:
-        self.world.heal()
-
-    def _rest(self) -> None:
-        self.world.run(self.luck.choice((0.5, 5.0)))
 
     def _fill(self) -> None:
         """The disks of a few servers and replicas, perhaps of a majority of these."""
