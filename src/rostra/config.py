@@ -318,7 +318,8 @@ class SetSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgreedSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of agreed groups (`protocols/agreed/config.py`): `lanes`, how many of a set may change at once."""
+    """Settings of agreed groups (`protocols/agreed/config.py`): `lanes`, how many groups of a set may change
+    at once."""
 
     lanes: Annotated[int, parse_lanes] = 0
 

@@ -414,7 +414,7 @@ class Node:
         return self.links[peer]
 
     def _absent_child(self) -> Domain | None:
-        """Of those that are down, the one that came first."""
+        """The child that has been known longest, of those that are down."""
         absent = (peer for peer in self._children if not self.links[peer].up and peer not in self._held)
         return next(absent, None)
 

@@ -184,7 +184,7 @@ class Replica:
     # What the server orders
 
     def server_ordered(self, outputs: Iterable[Output]) -> list[Output]:
-        """Of its outputs, those that may be carried out now."""
+        """Those of the server's outputs that may be carried out now."""
         now: list[Output] = []
         moved = False
         for output in outputs:

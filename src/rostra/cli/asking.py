@@ -160,7 +160,7 @@ def permanent_groups(document: Mapping[str, Any]) -> Iterable[Group]:
 
 
 def members_of(document: Mapping[str, Any], group: Group) -> list[str]:
-    """Who of that node's own host is in it."""
+    """The members of a group on that node's own host."""
     table = document["core"].get("groups", {}).get(str(group))
     return [_endpoint(each) for each in table["members"]] if table else []
 
@@ -234,7 +234,7 @@ def unknown_group(sight: Sight, group: Group) -> str:
 
 
 async def perhaps_another(address: str | None, group: Group) -> str:
-    """Of a group that is empty while it is followed: what may have been meant, if anything is close."""
+    """The remark for a followed group that is empty: names that are close, if there are any."""
     async with administer(address) as admin:
         known = sorted(known_groups(await look(admin, address)))
     meant = closest_groups(known, group, cutoff=0.75)

@@ -49,7 +49,7 @@ def run_daemon(
 
 
 def flags_of(options: Mapping[str, Any]) -> dict[str, str | None]:
-    """Of a command's options those that are settings, as they would stand in a variable."""
+    """The options of a command that are settings, as texts."""
     return {
         name: ("yes" if value else None) if isinstance(value, bool) else value
         for name, value in options.items()

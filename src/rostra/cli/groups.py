@@ -121,7 +121,7 @@ async def _groups(agent: str | None, output: OutputFormat) -> int:
 
 
 async def count(me: Me, groups: list[Group], within_s: float = 5.0) -> dict[Group, list[str]]:
-    """Who is in each of them, of those that reach this host."""
+    """The members of each of these groups that reaches this host."""
     found: dict[Group, list[str]] = {}
 
     async def one(group: Group) -> None:

@@ -73,7 +73,7 @@ def after(ctx: typer.Context) -> list[str]:
 class HouseGroup(TyperGroup):
     @property
     def names(self) -> Iterable[str]:
-        """Of its commands, also of those that are not imported."""
+        """The names of its commands, also of those that are not imported."""
         return self.commands
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

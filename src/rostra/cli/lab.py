@@ -147,7 +147,7 @@ async def _up(plan: Any, profile: str | None, detect: dict[str, float], probes: 
 
 
 def _end_when_told() -> None:
-    """By Ctrl-C and by its relatives."""
+    """End on SIGINT, SIGTERM and SIGHUP."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -126,7 +126,7 @@ async def _lead(
 
 
 class Signals:
-    """Those that this process gets: for the command once it runs, and to end the wait before."""
+    """Signals to this process: passed on to the command once it runs; before that they end the wait."""
 
     def __init__(self, task: "asyncio.Task[object]") -> None:
         self._task = task

@@ -78,7 +78,7 @@ async def _leave(group: Group, name: str | None, every: bool, note: str, agent: 
 def choose(
     document: Mapping[str, Any], group: Group, host: Domain, name: str | None, every: bool
 ) -> list[Endpoint]:
-    """Who is meant."""
+    """The endpoints that should leave."""
     here = [Endpoint(each) for each in members_of(document, group) if not is_own(each)]
     chosen = [each for each in here if name is None or name_of(each) == name]
     if not chosen:

@@ -75,7 +75,7 @@ class HeldStorms:
 
 
 def _fingerprint() -> str:
-    """Of the code of this package: what held on other code says nothing about this one."""
+    """A digest of the code of this package: storms that held on other code are run again."""
     code = Path(rostra.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(code.rglob("*.py")):

@@ -90,16 +90,16 @@ class Admin:
         return _read(recalled.document)
 
     async def drain(self, *, look: bool = False) -> tuple[DrainedGroup, ...]:
-        """Of an agent: its members go behind all others in their agreed groups, before it is stopped. Which
-        groups have members here and elsewhere; with `look`, nothing else is done."""
+        """At an agent: move its members behind all others in their agreed groups, before it is stopped.
+        Returns the groups that have members here and elsewhere; with `look` it does nothing else."""
         drained: HostDrained = await self._connection.ask(NO_ENDPOINT, DrainHost(look))
         return drained.groups
 
     async def change_set(
         self, domain: str, verb: SetVerb, servers: Iterable[str] = (), names: Iterable[str] = ()
     ) -> SetShown:
-        """Of a server: change the set of a domain that it is in, and wait until that is agreed on; or look at
-        it. See `rostra.protocols.agreed.administration`."""
+        """At a server: change a set that it is in, and wait until that is agreed on; or look at it. See
+        `rostra.protocols.agreed.administration`."""
         paths = tuple([parse_scope(path) for path in servers])
         order = AdministerSet(parse_scope(domain), verb, paths, tuple(names))
         shown: SetShown = await self._connection.ask(NO_ENDPOINT, order)

@@ -73,7 +73,7 @@ class AgreedMembership(OneReader):
 
     @property
     def members(self) -> Members:
-        """Of the last view, in order of rank."""
+        """The members of the last view, in order of rank."""
         return () if self.view is None else self.view.members
 
     @property
@@ -267,7 +267,7 @@ class ShowsViews:
 
     @property
     def members(self) -> Members:
-        """Of the last view, in order of rank."""
+        """The members of the last view, in order of rank."""
         return self._views.members
 
     @property

@@ -65,7 +65,7 @@ class Loan:
 
 
 class ReadArenas:
-    """Those of one connection. `say` writes a frame to the agent."""
+    """The arenas of one connection. `say` writes a frame to the agent."""
 
     def __init__(self, where: object, say: Callable[[Mapped | Returned], None]) -> None:
         self.are_possible = isinstance(where, SocketPath) and is_possible()

@@ -54,7 +54,7 @@ def opened(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 class CallTally:
-    """Who was called, and what came of it. It is done in the end: each answers or is gone."""
+    """The members that were called, with their answers. It is complete when each has answered or is gone."""
 
     def __init__(self, want: str, members: Iterable[Endpoint]) -> None:
         self._want = want

@@ -60,7 +60,7 @@ class OrderBarrier(Struct, frozen=True, array_like=True, tag=1, gc=False):
 
 
 class StateDigest(Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """Of the sender's state after so many commands."""
+    """The digest of the sender's state after this many commands."""
 
     commands: Count
     digest: Annotated[bytes, Meta(max_length=32)]
@@ -99,7 +99,7 @@ def encode_command(command: AnyCommand) -> bytes:
 
 
 def decode_command(data: bytes) -> AnyCommand | None:
-    """None: these bytes were not sent by a replica."""
+    """None if these bytes were not sent by a replica."""
     try:
         return _decoder.decode(data)
     except UNDECODABLE:
@@ -233,7 +233,7 @@ _snapshot: Final = msgspec.msgpack.Decoder(StateSnapshot).decode
 
 
 class OlderState(Exception):
-    """Of a state that lacks what this replica has: commands were answered, and are lost."""
+    """The state on offer lacks commands that this replica has: they were answered, and are lost."""
 
 
 class CommandLog:
@@ -309,7 +309,8 @@ class CommandLog:
         return self.commands % self._checkpoint_every == 0
 
     def digest(self) -> StateDigest:
-        """Of all but the position: that of a joiner is the same, whatever it passed over."""
+        """A digest of everything except the position, so that a joiner's is the same, whatever it passed
+        over."""
         rest = _encode([self.commands, self._forgotten, list(self._sessions.items())])
         both = blake2b(rest, digest_size=16)
         both.update(self.object.snapshot())
@@ -391,7 +392,7 @@ def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
 
 
 def differing(said: Mapping[Endpoint, bytes]) -> tuple[Endpoint, ...]:
-    """Who has another digest than most; all, if there is no most."""
+    """The replicas whose digest is not the most frequent one; all, if two are equally frequent."""
     count: dict[bytes, int] = {}
     for digest in said.values():
         count[digest] = count.get(digest, 0) + 1

@@ -161,7 +161,7 @@ class Conversation(OneReader):
 
     @property
     def members(self) -> Members:
-        """Who speaks and listens in the group, as told so far: sorted by endpoint."""
+        """The members of the group with their roles, as known so far: sorted by endpoint."""
         return tuple([self._members[endpoint] for endpoint in sorted(self._members)])
 
     @property
@@ -430,8 +430,8 @@ class Conversation(OneReader):
         raise AssertionError(f"not an item of a conversation: {item}")
 
     def _drop(self, lost: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-        """These went with a domain. What they had said before may still come; a `Left` of theirs is no
-        news."""
+        """These members were lost with a domain. Messages from before may still come; a `Left` of theirs is
+        no change."""
         for endpoint in lost:
             del self._members[endpoint]
             self._lost[endpoint] = None

@@ -113,7 +113,7 @@ class GroupCopy(Protocol[F]):
 
     @property
     def followers(self) -> dict[int, F]:
-        """Who of this program follows it, by the endpoint's number."""
+        """The followers of the group in this program, by the endpoint's number."""
 
 
 C = TypeVar("C", bound=GroupCopy[Any])

@@ -135,7 +135,7 @@ class Groups:
         of: Endpoints | None = None,
         deadline_s: float | None = None,
     ) -> GroupInfo:
-        """Of the group, or of members. Those that are not named stay; None takes one away."""
+        """Set attributes of the group, or of members. Those that are not named stay; None removes one."""
         properties_of({key: value or "" for key, value in attributes.items()})
         updates = tuple(sorted(attributes.items()))
         members = () if of is None else _endpoints(of)

@@ -585,7 +585,7 @@ class Me(Joins, Sets):
                 self._hear_sets(notice)
 
     def _expect_answers(self, token: bytes, hear: Callable[[Endpoint, bytes], None] | None) -> None:
-        """Of a call to a group; None: it is over, and what comes late is dropped."""
+        """Register a call to a group for its answers; None ends it, and later answers are dropped."""
         self._answers[token] = hear
         oldest = next(iter(self._answers))
         if len(self._answers) > CALLS_REMEMBERED and self._answers[oldest] is None:

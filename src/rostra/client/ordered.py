@@ -379,7 +379,7 @@ class Ordered(ShowsViews, OneReader):
                 return item
 
     async def _next_item(self, batch: int) -> AtomicItem | Messages | None:
-        """None: there was one, which is not for the program."""
+        """The next item; None if there was one that is not for the program."""
         if self._bodies is None:
             if not self._unread:
                 await self._until_some(self._unread, self.me)
@@ -622,7 +622,7 @@ class Ordered(ShowsViews, OneReader):
         return 0 if view is None else view.number
 
     def _has_place(self, first: int, count: int, position: int, view: int) -> None:
-        """These of our messages are in the order; perhaps we know that already."""
+        """These messages of ours got their places in the order; perhaps we know that already."""
         skipped = self._placed + 1 - first
         if skipped >= count:
             return
@@ -694,7 +694,7 @@ class Ordered(ShowsViews, OneReader):
         self._asked, self._asks = [], None
 
     def _drop_unread(self) -> None:
-        """Of an order whose state the program never had."""
+        """Drop unread items of an order whose state the program never had."""
         while self._unread and self._unread[-1] is not self._met:
             item = self._unread.pop()
             if isinstance(item, Loan):

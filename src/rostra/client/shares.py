@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ShareTable(Replicated):
-    """Who holds which key."""
+    """The holder of each key."""
 
     keys: list[str]
     members: list[Endpoint]

@@ -60,7 +60,7 @@ class Stream(Generic[T]):
         self._wake()
 
     def miss(self, count: int) -> None:
-        """So many items will not come. Those that are waiting here came before them and still count."""
+        """This many items will not come. Items that are queued here came before them and still count."""
         if not self._ended:
             self._missed += count
             self._wake()

@@ -23,7 +23,7 @@ from rostra.protocols.relaxed.requests import Changed, Snapshot
 
 
 class WatchMemory(Struct, frozen=True):
-    """Whose numbers they are: one life of one agent."""
+    """Identifies the source of change numbers: one life of one agent."""
 
     host: Domain
     life: int

@@ -42,8 +42,7 @@ class Attributes(Struct, frozen=True, array_like=True, tag_field="kind"):
 
 
 class FifoAttributes(Attributes, frozen=True, tag=1, gc=False):
-    """Of a member of a group with FIFO multicast: its role, and the number of the next message it will
-    emit."""
+    """Attributes of a member of a group with FIFO multicast: its role, and the number of its next message."""
 
     role: Role
     next_seq: Number
@@ -51,13 +50,14 @@ class FifoAttributes(Attributes, frozen=True, tag=1, gc=False):
 
 
 class DelegateAttributes(Attributes, frozen=True, tag=2, gc=False):
-    """Of the delegate of a LAN there. Its epoch is the incarnation of its endpoint."""
+    """Attributes of the delegate of a LAN in such a group. Its epoch is the incarnation of its endpoint."""
 
     address: Annotated[str, Meta(max_length=ADDRESS_LENGTH_MAX)] = ""  # its data channel; "": by its name
 
 
 class ProofAttributes(Attributes, frozen=True, tag=64, gc=False):
-    """Of a member of a group with a restricted name: what its authority signed (`protocols/access`)."""
+    """Attributes of a member of a group with a restricted name: what its authority signed
+    (`protocols/access`)."""
 
     proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)]
 
@@ -69,8 +69,8 @@ class ProvenFifoAttributes(FifoAttributes, frozen=True, tag=65, gc=False, kw_onl
 
 
 class DoubtAttributes(Attributes, frozen=True, tag=48, gc=False):
-    """Of a member on the list of a led group whose agent is out of reach since a moment ago (S-063); and its
-    proof, if it has one."""
+    """Attributes of a member on the list of a led group whose agent became unreachable a moment ago (S-063);
+    and its proof, if it has one."""
 
     proof: Annotated[bytes, Meta(max_length=PROOF_BYTES_MAX)] = b""
 

@@ -15,7 +15,7 @@ follow one group."""
 
 
 class Identity(Struct, frozen=True):
-    """Who writes."""
+    """The writer of a journal."""
 
     world: str
     writer: str

@@ -89,7 +89,7 @@ class ViewFold:
         return observer in self.followers.get(group, ())
 
     def take(self, observers: tuple[Endpoint, ...], notice: Notice) -> list[GroupNotice]:
-        """These endpoints were told this. What they do not follow (any more) changes nothing."""
+        """These endpoints got this notice. Groups that they do not follow (any more) are skipped."""
         if not isinstance(notice, Only | Without):
             group = notice.group
             if group not in self.followers:

@@ -20,7 +20,7 @@ class WholeView(NamedTuple):
 
 
 def digest_of(members: Sequence[str]) -> int:
-    """Of the list in order of rank."""
+    """The digest of a member list in order of rank."""
     digest = hashlib.blake2b("\n".join(members).encode(), digest_size=8, person=b"rostra view").digest()
     return int.from_bytes(digest, signed=True)
 

@@ -88,7 +88,7 @@ class Writer:
             self._entries, self._rows = [], 0
 
     def written(self, rows: int) -> None:
-        """By the pen."""
+        """Called by the writing thread."""
         self._written += rows
 
     def _drop(self, rows: int) -> None:

@@ -16,7 +16,7 @@ TIMEOUT_S: Final = 5.0
 
 
 class LabChange(Struct, frozen=True, tag=True):
-    """These ways are like this from now on: some of a quality's settings by name, or cut, or healed."""
+    """New settings of these ways: some of a quality's values by name, or cut, or healed."""
 
     ways: list[tuple[str, str]]
     settings: dict[str, Any] = {}

@@ -99,7 +99,7 @@ class LabWorld:
         return [host for site in self.lab.sites for host in site.hosts.values()]
 
     def ended(self) -> list[str]:
-        """Who should be running and is not."""
+        """The nodes that should be running and are not."""
         return [name for name, process in self.processes.items() if process.poll() is not None]
 
     async def unlinked(self) -> list[str]:

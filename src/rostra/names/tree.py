@@ -77,7 +77,7 @@ class Tree(Struct, frozen=True):
 
 
 def dials(me: Domain, peer: Domain) -> bool:
-    """Who of two neighbours opens the connection: the child; of two siblings, the smaller name."""
+    """Which of two neighbours opens the connection: the child; of two siblings, the smaller name."""
     if me != ROOT and parent(me) == peer:
         return True
     if peer != ROOT and parent(peer) == me:

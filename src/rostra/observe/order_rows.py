@@ -93,7 +93,7 @@ class GivenPrefix(Struct, frozen=True, gc=False):
         return hashlib.blake2b(self.chain + said, digest_size=16, person=b"rostra order").digest()
 
     def digest(self, beyond: int = 0) -> int:
-        """Of all but the last so many, which are of the last sender."""
+        """The digest without the last messages, this many, which are of the last sender."""
         chain = self._folded(self.length - beyond)
         return int.from_bytes(hashlib.blake2b(chain, digest_size=8).digest(), signed=True)
 
@@ -233,7 +233,7 @@ class OrderRows:
     def _same(
         self, known: _OrderedGroup, some: Iterable[Endpoint]
     ) -> list[tuple[GivenPrefix, list[Endpoint]]]:
-        """Those that are equally far, together."""
+        """Groups of members that are equally far."""
         found: dict[GivenPrefix, list[Endpoint]] = {}
         for me in some:
             found.setdefault(known.readers[me].prefix, []).append(me)

@@ -312,7 +312,8 @@ class Recorder:
             self._parts += 1
 
     def written(self, waited: int, size: int) -> None:
-        """By the writing thread: so many bytes that waited are on disk, where they take up that much."""
+        """Called by the writing thread: this many bytes that waited are on disk, where they take up that
+        much."""
         self._taken += waited
         self._kept += size
 

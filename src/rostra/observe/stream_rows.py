@@ -227,7 +227,7 @@ class StreamCounts:
             runs.append(run)
 
     def _forget_origins(self) -> None:
-        """Who speaks through an aggregate comes and goes unnoticed; after a silence it is taken to have
+        """Submitters behind an aggregate come and go without a notice; after a silence their streams count as
         ended."""
         old = self._sheet.now - ORIGIN_S
         for (group, origin, me), heard in list(self._origins.items()):
@@ -235,7 +235,7 @@ class StreamCounts:
                 self.ended(me, group, origin, self._last.get((group, origin, me)), "silent")
 
     def _forget_questions(self) -> None:
-        """Of streams that ended, or are not repaired any more."""
+        """Drop requests about streams that have ended, or are not repaired any more."""
         old = self._sheet.now - QUESTION_S
         for key, questions in list(self._questions.items()):
             if all(each.since < old for each in questions):

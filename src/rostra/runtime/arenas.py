@@ -106,7 +106,7 @@ class _Arena:
 
 
 class Arenas:
-    """Those of one agent. With `size_bytes` less than a slot for each share there are none."""
+    """The arenas of one agent. There are none if `size_bytes` is less than a slot for each share."""
 
     def __init__(self, programs: "Programs", size_bytes: int) -> None:
         self.is_on = is_possible() and size_bytes >= SHARE * SLOT_BYTES

@@ -142,7 +142,7 @@ def _streams(stack: Stack) -> list[dict[str, Any]]:
 
 
 def _hears(member: MemberCore) -> dict[str, Any]:
-    """Of many that share what they receive, one says it for all of them."""
+    """Members that share a reception: the first one reports it for all of them."""
     reception = member.reception
     if len(reception.members) > SPELT_OUT_MAX and reception.context.speaks_as != member.me:
         return {}

@@ -62,7 +62,7 @@ class Lag:
 
     @property
     def worst_s(self) -> float:
-        """Of the last minute."""
+        """The longest delay of the last minute."""
         return max(self._latest, default=0.0)
 
     @property

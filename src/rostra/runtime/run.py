@@ -154,7 +154,7 @@ def _unhandled(process: Process, loop: asyncio.AbstractEventLoop, context: dict[
 
 
 def _told_to_stop() -> "asyncio.Future[str]":
-    """By which signal, once one has come."""
+    """A future for the name of the signal that ends this process."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[str] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):

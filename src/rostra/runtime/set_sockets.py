@@ -79,7 +79,7 @@ class SetSockets:
         self._process.record.note("set_channel", node=server, set=name, address=", ".join(ways))
 
     def close(self, server: Domain | None = None) -> None:
-        """Of one server, or of all."""
+        """Close the sockets of one server, or of all."""
         for sockets in (self._senders, self._receivers):
             for who in [each for each in sockets if server in (None, each[1])]:
                 sock = sockets.pop(who)

@@ -109,7 +109,7 @@ class Bus:
 
 
 def _exchange(sender: AmpStationId, to: AmpStationId, frame: AnyAmpFrame) -> Exchange:
-    """Who asked whom, and whether it was for a decision."""
+    """Which station asked which, and whether for a decision."""
     match frame:
         case ResponseFrame():
             return to, sender, False

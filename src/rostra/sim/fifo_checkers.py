@@ -389,7 +389,7 @@ def fifo_live(history: Iterable[AnyRecord], *, within_s: float, until: float = 0
 
 
 def _begun(item: fifo.Item, me: Endpoint) -> list[Endpoint]:
-    """Whose streams begin for a receiver of this."""
+    """The senders whose streams begin for a receiver with this item."""
     match item:
         case fifo.Ready(members) | fifo.JoinedTogether(members):
             return [who for who, role, _ in members if who != me and role.sends and not is_aggregate(who)]

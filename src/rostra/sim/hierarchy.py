@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add(world: "World", hosts: Iterable[str]) -> None:
-    """These hosts, and the domains around them that are new."""
+    """Add these hosts, and the domains around them that are new."""
     new = [parse_host(host) for host in hosts]
     if known := [host for host in new if host in world.processes]:
         raise BadInput(f"{known[0]} is there already", fix="name hosts that are not")

@@ -123,7 +123,7 @@ class HostileProgram:
         return Ask(self._next(), number, request)
 
     def _number(self) -> int:
-        """Of an endpoint: its own, another program's on this host, or none at all."""
+        """The number of an endpoint: its own, another program's on this host, or none that exists."""
         others = [
             incarnation_of(each.endpoint)
             for each in self._world.programs

@@ -321,7 +321,7 @@ class HostileStorm(Reporter):
 
 
 class _Comparison(Comparison):
-    """Of those outside the liar's subtree."""
+    """The comparison with the twin, for nodes outside the liar's subtree."""
 
     def __init__(self, world: World, below: Below) -> None:
         super().__init__(world)

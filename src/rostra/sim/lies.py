@@ -193,7 +193,7 @@ class Lies:
         return octets
 
     def _open_ids(self) -> list[MessageId]:
-        """Of questions that are under way."""
+        """The ids of questions that are under way."""
         ids: list[MessageId] = []
         for process in self._world.processes.values():
             if (agent := process.stack.find(AGENT)) is not None:

@@ -167,7 +167,7 @@ class SimNetwork:
         self._change_data("delay", where, only, least_s > 0, least_s=least_s)
 
     def make(self, where: str, quality: LineQuality, only: Channel | None = None) -> None:
-        """These lines are of another make than the others of the world."""
+        """Give these lines another quality than the others of the world."""
         for line in self._control(where, only):
             line.quality, line.loss = quality, quality.loss
         self._change_data("quality", where, only, False, quality=quality)

@@ -61,7 +61,7 @@ class SimReplicas:
                         world.processes[a].lines[b] = SimLine(a, b, world.links.lan)
 
     def replica_of(self, process: "SimProcess") -> Replica | None:
-        """Of a replica, or of the server that it leads."""
+        """The replica at this path, or the one that leads this server."""
         return self.living.get(self.leaders.get(process.path, process.path))
 
     def in_one(self, process: "SimProcess") -> list["SimProcess"]:

@@ -67,7 +67,7 @@ class Comparison:
                     self._no_member_is_invented(record, group, members)
 
     def fresh(self, records: list[AnyRecord]) -> list[AnyRecord]:
-        """Of the newest records, those that count."""
+        """The newest records that count."""
         return records
 
     def _died_joining(self, group: Group, endpoint: Endpoint) -> bool:
@@ -135,7 +135,7 @@ class Comparison:
         assert rows == truth, f"{server.domain} has rows for {_text(rows)}, should have for {_text(truth)}"
 
     def seen(self, members: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """Those of a list that count."""
+        """The members of a list that count."""
         return members
 
     def counts(self, group: Group) -> bool:

@@ -243,7 +243,7 @@ class SetStorm(SiteFaults):
             mover.leave_led(group)
 
     def _leaders_list(self, group: Group) -> set[Endpoint]:
-        """Of the leader; empty while there is none, or there are several."""
+        """The leader's list; empty while there is no leader, or there are several."""
         trees = [led.trees[group] for led in agents_of(self.world).values() if group in led.trees]
         leading = [tree for tree in trees if tree.leads]
         if len(leading) != 1:

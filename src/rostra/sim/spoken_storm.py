@@ -89,7 +89,8 @@ class SpokenStorm(ViewStorm):
             program.say(group, *[f"{said + n}".encode() for n in range(self.luck.choice((1, 3, 200)))])
 
     def _stall(self) -> None:
-        """Not where one side lives at most: a program that does not read does not know that it is blocked."""
+        """Stop a program from reading; not in groups where one side lives at most, since it would not learn
+        that it is blocked."""
         speaking = [each for each in self._members() if each[1] in each[0].agreed and not RULES[each[1]]]
         if speaking:
             program, group = self.luck.choice(speaking)

@@ -72,7 +72,7 @@ class StrongStorm(OrderStorm):
             self.wanted[program, group] = None if call.result == Done() else call
 
     def _inside(self, group: Group) -> list[SimProgram]:
-        """Of those that follow no agreed views."""
+        """The members of a group that has no agreed views."""
         calls = [(each, call) for (each, at), call in self.loose.items() if at == group and each.alive]
         return [each for each, call in calls if call.result == Done()]
 

@@ -152,7 +152,7 @@ class TransientDeeds:
             assert not dead, f"{group} has {sorted(dead)[0]}, which is gone"
 
     def _expected(self, group: Group) -> set[Endpoint]:
-        """Who was added, and is not in doubt."""
+        """The members that were added, and are not in doubt."""
         there: set[Endpoint] = set()
         for call in self.changed:
             if call.request.group == group and call.result == Done():
@@ -202,7 +202,7 @@ class TransientDeeds:
 
 
 def miscounted(led: LedAgent) -> str:
-    """Of an agent between two steps: which count is wrong?"""
+    """Which count of an agent is wrong, between two steps."""
     sets, sequences = led.transient, led.sequences
     uses: Counter[tuple[str, Domain]] = Counter()
     for known in sets.owned.values():

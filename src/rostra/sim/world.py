@@ -242,7 +242,7 @@ class World:
         return True
 
     def write(self, kind: Callable[..., Any], *fields: Any) -> None:
-        """Into the history, and what of it is the truth into the journal."""
+        """Write a record into the history; if it is ground truth, into the journal too."""
         if self.history is not None:
             self.history.append(kind(self.now, len(self.history), *fields))
         if self.journal is not None:

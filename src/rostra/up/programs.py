@@ -44,7 +44,8 @@ ASK_AGAIN_S: Final = 0.2
 
 
 def people_of(number: int) -> tuple[str, ...]:
-    """Who lives on host number so and so, counted from 0. Names repeat in a large world, but on no host."""
+    """The programs of host number so and so, counted from 0. Names repeat in a large world, but on no
+    host."""
     first = number * PEOPLE_PER_HOST
     return tuple(NAMES[(first + each) % len(NAMES)] for each in range(PEOPLE_PER_HOST))
 

@@ -250,7 +250,7 @@ class SmallWorld:
                     return
 
     async def _links(self, node: Domain) -> set[str]:
-        """Those of its links that are up, as soon as the node answers."""
+        """The links of a node that are up, as soon as the node answers."""
         while True:
             with contextlib.suppress(RostraError):
                 async with connect_admin(str(self.socket(node)), domain=node) as admin:

@@ -67,7 +67,7 @@ class AgreedShown(Struct, frozen=True):
 
 
 def agreed_shown(documents: Iterable[tuple[Domain, Mapping[str, Any]]]) -> tuple[AgreedShown, ...]:
-    """Of all places that answer."""
+    """The agreed groups of all places that answer."""
     known: dict[str, tuple[str, str]] = {}
     sides: dict[str, dict[tuple[str, str], tuple[Mapping[str, Any], list[Domain]]]] = {}
     parts: dict[str, dict[tuple[Domain, ...], CoreSetPart]] = {}
@@ -108,7 +108,8 @@ def agreed_shown(documents: Iterable[tuple[Domain, Mapping[str, Any]]]) -> tuple
 
 
 def order_shown(told: Mapping[Domain, Mapping[str, Any]]) -> OrderShown:
-    """By what the hosts of one group say. In a partition several may order, each its own side."""
+    """Who orders a group, by the reports of its hosts. In a partition several may order, each its own
+    side."""
     lines: dict[Domain, OrderStation] = {}
     ordering = [(path, each) for path, each in sorted(told.items()) if each["orders"]]
     full = {other["host"] for _, each in ordering for other in each["others"] if other["full"]}

@@ -93,7 +93,7 @@ def dashboard(
 
 
 class Guard:
-    """Who may ask, and what browsers may do with the answer. Wraps every route."""
+    """Access control for every route, and the headers for browsers."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self._app = app

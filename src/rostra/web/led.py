@@ -35,7 +35,7 @@ class LedShown(Struct, frozen=True):
 
 
 def led_shown(documents: Iterable[tuple[Domain, Mapping[str, Any]]]) -> tuple[LedShown, ...]:
-    """Of all places that answer."""
+    """The led sets of all places that answer."""
     agents: dict[str, dict[Domain, Mapping[str, Any]]] = {}
     registrars: dict[str, dict[Domain, Domain]] = {}
     for path, document in documents:

@@ -419,7 +419,7 @@ class Observatory:
         return known, lively
 
     def _wanted(self, lively: set[Group]) -> set[Group]:
-        """Those with a viewer, and as many others as we may follow unasked."""
+        """The groups that have a viewer, and as many others as we may follow unasked."""
         wanted = {each.group for each in self._subscribers if each.group is not None}
         agents = sum(station.shown.is_agent for station in self._stations.values())
         return wanted | set(sorted(lively)[: FOLLOWS_MAX // max(1, agents)])

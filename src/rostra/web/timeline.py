@@ -242,7 +242,7 @@ class Timeline:
         return []
 
     def _agreed(self, at: float, place: Domain, event: str, values: Mapping[str, Any]) -> list[TimelineEntry]:
-        """Of agreed groups: each side of a cut, and when they are one again."""
+        """Events of agreed groups: each side of a cut, and when they are one again."""
         group, because = str(values.get("group", "")), str(values.get("because", ""))
         view, fence = str(values.get("view", "")), values.get("fence")
         fenced = "" if fence is None else f"fence {fence}"

@@ -47,7 +47,7 @@ AFTER_LENGTH: Final = HEADER.size - LENGTH_BYTES
 
 
 class FrameKind(IntEnum):
-    """Whose words are in the body. Append only."""
+    """Which protocol the body belongs to. Append only."""
 
     LINK = 1  # a packet between two neighbours
     TO_AGENT = 2  # from a program

@@ -93,8 +93,8 @@ AnyGroupItem = (
 
 
 class ProgramHello(ProgramFrame, frozen=True, tag=1):
-    """Who calls, and for which world. `secret` is what the agent asks of remote programs; local ones need
-    none."""
+    """The program's name and world. `secret` is the token that the agent asks of remote programs; local ones
+    need none."""
 
     world: str  # ANY_WORLD: the one that the agent is of, which its welcome tells
     program: str  # for people: it appears in logs and in `Inspect`

@@ -47,7 +47,7 @@ def grounds(recalled: NodeMemories, broken: Break, evidence: Mapping[str, Any] |
 
 
 def _other_side(recalled: NodeMemories, broken: Break) -> str:
-    """Who was left by its peer asks that peer why."""
+    """What the accused measured, if it gave up the accuser for its silence."""
     accused = recalled.memories.get(broken.accused)
     for at, note in reversed(accused.link(broken.accuser) if accused is not None else []):
         if note["what"] == "down" and note["because"] == "silent" and abs(at - broken.at) < AFTER_S:

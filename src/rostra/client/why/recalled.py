@@ -29,7 +29,7 @@ class NodeMemory:
 
     @property
     def endpoints(self) -> Iterator[str]:
-        """Whom it has, and whom it remembers, of those that were asked about."""
+        """The endpoints that the node has or remembers, of those that were asked about."""
         for kind in ("present", "departures", "seen"):
             yield from (str(note["endpoint"]) for note in self.document.get(kind, ()))
         for note in self.document.get("views", ()):  # of agreed groups that it was removed from

@@ -212,5 +212,5 @@ def authority_of(name: str) -> str | None:
 
 
 def _key(group: Group, endpoint: Endpoint, proof: bytes) -> tuple[Group, Endpoint, bytes]:
-    """Of a verdict. A proof with its chain may be much longer."""
+    """The cache key of a verdict: a digest, since a proof with its chain may be long."""
     return group, endpoint, blake2b(proof, digest_size=32).digest()

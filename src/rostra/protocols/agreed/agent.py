@@ -598,7 +598,7 @@ class AgreedAgent(Service):
     # The lease (`lease.py`)
 
     def _lives_until(self, group: Group) -> Instant:
-        """By what the servers said last."""
+        """Until when members live, by the servers' last lease."""
         if not is_exclusive(self.groups[group].kind):
             return FOR_EVER
         return self._lease.ends_at(depth(self._server) - depth(_core_server(group, self.host)))
@@ -737,7 +737,7 @@ class AgreedAgent(Service):
         return True
 
     def _as_asked(self, group: Group, id: MemberId, meta: bytes) -> AgreedMember:
-        """Of a restricted name: with its newest proof."""
+        """The request of a member, for a restricted name with its newest proof."""
         proof = self._agent.gate.permits.get((id.endpoint, group), b"")
         return AgreedMember(id, 0, with_proof(meta, proof) if "!" in group.name else meta)
 
@@ -794,7 +794,7 @@ class AgreedAgent(Service):
 
 
 def _core_server(group: Group, host: Domain) -> Domain:
-    """Of the servers above this host, the one in the group's core-set."""
+    """The server above this host that is in the group's core-set."""
     if parent(host) == group.scope:
         return group.scope
     return Domain(".".join(labels(host)[: depth(group.scope) + 1]))

@@ -110,7 +110,7 @@ class CallServer(Service):
         return out
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """Of the agreed server: outcomes that are waited for, and groups that are over."""
+        """Effects of the agreed server: outcomes that are waited for, and groups that are over."""
         kinds = set(map(type, effects))
         if not self.waiting and GroupIsOver not in kinds and MembersPutOut not in kinds:
             return effects
@@ -202,7 +202,7 @@ class CallServer(Service):
         out += self.hear(now, self.stack.call(now, self, AGREED_SERVER, ordered))
 
     def _core_with(self, group: Group) -> CoreSet | None:
-        """Of our sets, but for those in which we are the parent, the one that has the group."""
+        """The set that has the group, of those in which we are not the parent."""
         found = [core for core in self._agreed.sets.values() if not core.is_parent and core.table.get(group)]
         return found[0] if found else None
 

@@ -351,7 +351,7 @@ class SetCasting(Service):
 
 
 def addresses_of(domain: Domain, addresses: Sequence[SetAddress], *, cluster: bool) -> list[SetAddress]:
-    """Of the sets that this server is in. Those below a cluster are hosts, and agree on nothing."""
+    """The addresses of the sets that this server is in. Below a cluster are hosts, which have no set."""
     above = None if domain == ROOT else parent(domain)
     return [each for each in addresses if each.set == above or (each.set == domain and not cluster)]
 

@@ -371,8 +371,8 @@ def view_after(view: SetView, proposal: Proposal) -> SetView:
 
 
 def name_of_part(name: str, view: SetView) -> str:
-    """Of a part that is a set of its own: the name that it had, and its lowest gid. Each part computes its
-    own; they differ, for no server is in two of them (V-108)."""
+    """The name of a part that is a set of its own: the name that it had, and its lowest gid. Each part
+    computes its own; they differ, for no server is in two of them (V-108)."""
     senior = view.members[0]
     return f"{name}#{senior.joined}.{senior.id.server.replace('.', '-')}"
 
@@ -432,7 +432,8 @@ def lane_of(proposal: Proposal) -> Group | None:
 
 
 def bases(proposal: Proposal) -> frozenset[Pid]:
-    """Of two proposals with a base in common, one at most is committed in one partition."""
+    """The commits that a proposal follows. Of two proposals with a base in common, at most one is committed
+    in one partition."""
     if isinstance(proposal.change, PartsMerged):
         return frozenset([part.base for part in proposal.change.parts])
     return frozenset([proposal.base])

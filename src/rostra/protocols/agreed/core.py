@@ -362,8 +362,8 @@ class SetCore(Proposing):
                 self._ignored("Busy", "of a round that is over")
 
     def _goes_first(self, other: Proposal, rival: Round, proposal: Proposal, own: Round) -> bool:
-        """Of two rounds on one base: the proposal of the higher priority; of one proposal the later attempt,
-        and of two such the more senior coordinator (V-073, V-087)."""
+        """Which of two rounds on one base goes first: that of the higher priority; of one proposal the later
+        attempt, and of two such the more senior coordinator (V-073, V-087)."""
         if other.pid != proposal.pid:
             return other.priority < proposal.priority
         order = self.state.electorate

@@ -68,7 +68,7 @@ class GroupIsOver(Effect, frozen=True):
 
 
 class MembersPutOut(Effect, frozen=True):
-    """These members of a host were put out of a group, and are to be told."""
+    """These members of a host were removed from a group, and must be notified."""
 
     group: Group
     host: Domain

@@ -253,7 +253,7 @@ class GroupTable(Struct, frozen=True):
         ]
 
     def _forgetting(self) -> "GroupTable":
-        """Without the groups that are empty, if there are too many of them."""
+        """The table without empty groups, if there are too many of them."""
         if not self.must_forget:
             return self
         empty = self._emptied()
@@ -272,7 +272,7 @@ class GroupTable(Struct, frozen=True):
     def _trimmed(
         self, absent: list[Domain], pid: Pid, *, may_begin: bool
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
-        """Who is not in a group any more is in none of its subgroups either (V-041)."""
+        """Remove members of subgroups that are not in the enclosing group any more (V-041)."""
         table, outcomes = self, list[Outcome]()
         for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
             whole = table.groups.get(Group(table.groups[group].kind.within, group.scope))
@@ -533,7 +533,7 @@ def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) 
 
 
 def members_present(set_view: SetView, view: AgreedView, absent: Iterable[ServerId]) -> list[MemberId]:
-    """Those of a view that are not behind one of these servers."""
+    """The members of a view that are not behind one of these servers."""
     branches = _branches(set_view, absent)
     return [each for each in view.ids if not any(inside(one, each.endpoint) for one in branches)]
 
@@ -650,7 +650,7 @@ def _with_members(view: AgreedView, new: list[MemberId], attributes: bytes, pid:
 
 
 def _without(view: AgreedView, gone: Iterable[MemberId], pid: Pid, *, are_failed: bool) -> AgreedView:
-    """Those who stay keep their order, and ranks have no gaps."""
+    """The list without these members: the others keep their order, and ranks have no gaps."""
     gone = tuple(gone)
     stay = tuple([member for member in view.members if member.id not in gone])
     left, failed = ((), gone) if are_failed else (gone, ())
@@ -658,7 +658,8 @@ def _without(view: AgreedView, gone: Iterable[MemberId], pid: Pid, *, are_failed
 
 
 def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes: bytes) -> AgreedView:
-    """Of these members, or if there are none, of the group: the same number, another revision."""
+    """Set attributes of these members, or of the group if there are none: the same number, another
+    revision."""
     changed = replace(view, revision=view.revision + 1, joined=(), left=(), failed=())
     if not members:
         return replace(changed, attributes=attributes)
@@ -671,7 +672,8 @@ def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes
 
 
 def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
-    """Who came from one view into the next, and so has the state of the former: EVS's transitional set."""
+    """The members that came from one view into the next, and so have the state of the former: EVS's
+    transitional set."""
     stayed = frozenset(before.ids)
     return tuple([each for each in after.ids if each in stayed])
 

@@ -47,7 +47,7 @@ class Holdings(Leasing):
         return group.scope
 
     def _kind_made(self, core: CoreSet, group: Group, kind: GroupKind) -> GroupKind | None:
-        """Of a group that a join may make; none if it must be there."""
+        """The kind of a group that a join may create; None if the group must exist."""
         return kind
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Holdings(Leasing):
         self._propose_all(now, core, changes, out)
 
     def _proposed(self, core: CoreSet, group: Group, verb: GroupVerb) -> set[MemberId]:
-        """Those whose join or removal we have proposed, or will when it is its turn."""
+        """The members whose join or removal we have proposed, or will propose."""
         state = core.core.state
         changes = [
             *[each.change for each in state.queue],
@@ -181,7 +181,7 @@ class Holdings(Leasing):
         }
 
     def _must_restore(self, now: Instant, message: Asking) -> bool:
-        """Of a group that we do not know: may hosts hold it that have not told us?"""
+        """A group that we do not know: may hosts hold it that have not reported yet?"""
         group = message.group
         if group in self.restoring:
             return True
@@ -261,6 +261,6 @@ def _awaited(known: AgreedGroup) -> set[MemberId]:
 
 
 def _place(held: HostHolds) -> tuple[int, int, str]:
-    """Of the view that a host has, among all."""
+    """Sorts the views that hosts report: the later one is larger."""
     number, revision, pid = held.id or (0, 0, None)
     return number, revision, str(pid)

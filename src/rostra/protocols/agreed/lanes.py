@@ -250,7 +250,8 @@ class Lanes(SetContext):
         return fits_a_lane(proposal.change, state.table) and not (is_new and len(state.lanes) > LANES_MAX)
 
     def _by_priority(self) -> list[QueuedChange]:
-        """Without those whose lane is in progress; none, if all wait until there are fewer lanes."""
+        """Our queued changes by priority, without those whose lane is in progress; none, if all wait until
+        there are fewer lanes."""
         state = self.state
         pid = Pid(state.me, state.count)
         idle = {group: isinstance(lane.phase, Idle) for group, lane in state.lanes}
@@ -271,7 +272,7 @@ class Lanes(SetContext):
         return self.timer if group is None else (*self.timer, "lane", group.name, group.scope)
 
     def timers(self) -> list[TimerKey]:
-        """Of all lanes in which something is waited for."""
+        """The timers of all lanes in which something is awaited."""
         state = self.state
         phases = [(state.at, state.phase), *[(group, lane.phase) for group, lane in state.lanes]]
         return [self.lane_timer(group) for group, phase in phases if not isinstance(phase, Idle)]

@@ -237,7 +237,7 @@ class MovingServer(AgreedServer):
         return GroupChange(message.group, GroupVerb.JOIN, ids, request, data=meta, kind=kind)
 
     def _is_unknown(self, core: CoreSet, message: HostHolds) -> bool:
-        """Of a group that our set begins anew: it goes on from what its hosts remember."""
+        """Does our set not know this group's past? Then it goes on from what its hosts remember."""
         is_wide = message.group.scope != self.domain and moves(message.group_kind)
         has_view = message.id is not None and bool(message.members)
         return self._config.moves and is_wide and has_view and message.group not in core.table.groups
@@ -387,7 +387,7 @@ class MovingServer(AgreedServer):
         self._ask_holdings(HoldingsAsked(self.domain, group, tuple(hosts)), out)
 
     def _ask_holdings(self, message: HoldingsAsked, out: list[Effect]) -> list[Domain]:
-        """Of these hosts; and who of our children with some of them is down."""
+        """Ask these hosts what they hold; returns our children above some of them that are down."""
         ways: dict[Domain, list[Domain]] = {}
         for host in message.hosts:
             if (hop := self._neighbours.next_hop(host)) is not None:

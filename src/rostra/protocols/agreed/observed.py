@@ -70,7 +70,7 @@ class ViewAgreed(Recallable, frozen=True):
     blocked: str = ""  # why this side must not go on; empty: it lives
 
     def recalled(self) -> RecallNote | None:
-        """Who is gone with it, and how it came to that."""
+        """The members that are gone with this view, and why."""
         gone = tuple([each.endpoint for each in (*self.left, *self.failed)])
         if not gone:
             return None

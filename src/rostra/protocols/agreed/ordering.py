@@ -43,7 +43,7 @@ def order(
 
 
 def why_not_join(message: MemberAsked, known: AgreedGroup | None) -> str:
-    """Who would be another kind of member, or makes itself an admin, is refused."""
+    """Why a join is refused: it is of another kind, or the joiner would make itself an admin."""
     if known is None or not stands(known):
         return ""
     if known.kind != message.group_kind:
@@ -58,7 +58,7 @@ def why_not_join(message: MemberAsked, known: AgreedGroup | None) -> str:
 
 
 def first_over(table: GroupTable, changed: Iterable[Group]) -> list[Group]:
-    """Those that are over go first: their members are to know where they are before views of that come."""
+    """Report groups that are over first: their members must know their new group before its views come."""
 
     def order(group: Group) -> tuple[bool, Group]:
         known = table.get(group)

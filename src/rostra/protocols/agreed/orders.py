@@ -70,7 +70,7 @@ class CreateGroup(GroupOrder, frozen=True, tag=1):
 
 
 class SetAttributes(GroupOrder, frozen=True, tag=2):
-    """Of these members; of none: of the group."""
+    """Set attributes of these members; without members, of the group."""
 
     updates: Updates
     members: Endpoints = ()
@@ -125,7 +125,7 @@ def decode_order(data: bytes) -> CallerOrder | None:
 
 
 class NextView(Struct, frozen=True):
-    """Of one group. `begins`: its first members come with it, and no view of it has lived."""
+    """The next view of one group. `begins`: its first members come with it, and no view of it has lived."""
 
     group: Group
     view: "AgreedView"

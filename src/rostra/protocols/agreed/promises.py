@@ -37,7 +37,8 @@ class GivenLeases:
         self._lost[peer] = now + for_s
 
     def are_running(self, now: Instant, servers: tuple[ServerId, ...], doom_s: float) -> bool:
-        """These are to be removed: must that wait? For `doom_s` they get no other lease."""
+        """Do leases of these servers still run, so that their removal must wait? For `doom_s` they get no
+        other lease."""
         self._until = {who: until for who, until in self._until.items() if until > now}
         self._doomed = {who: until for who, until in self._doomed.items() if until > now}
         self._lost = {peer: until for peer, until in self._lost.items() if until > now}

@@ -136,7 +136,7 @@ class Reforming(Lanes):
     # From outside
 
     def _is_let_in(self, who: ServerId, message: SetMessage) -> bool:
-        """Of a server that is not among those we agree with: is this for us to go on with?"""
+        """May this message of a server outside our view be handled?"""
         state = self.state
         match message:
             case Initiate(proposal=proposal) if part_of(proposal, state.me) is not None:
@@ -312,7 +312,7 @@ class Reforming(Lanes):
         self._send_initiate(self._awaited())
 
     def _forget_offers(self, of: frozenset[Domain]) -> None:
-        """Of parts with one of these servers in them."""
+        """Drop offers of parts with one of these servers in them."""
         kept = [
             each
             for each in self.state.offers

@@ -198,7 +198,7 @@ class Not(Struct, frozen=True):
 
 
 class Primary(Struct, frozen=True):
-    """Not for the members to say: `LivingChain` does."""
+    """Decided by the server of the scope and not by members: see `LivingChain`."""
 
     def holds(self, of: RuleMembers, here: Present) -> bool:
         return True
@@ -250,7 +250,8 @@ class LivingState(Struct, frozen=True, array_like=True):
         return replace(self, attempts=(*self.attempts, Attempt(highest + 1, members)))
 
     def departed(self, gone: Collection[MemberId], *, counts: bool) -> "LivingState":
-        """Without those that are on no side; or, if they count as here, with them as dead ones."""
+        """The state without members that are on no side; or, if they count as present, with them as dead
+        ones."""
         tried = [(each.fence, _rest(each.members, gone)) for each in self.attempts]
         attempts = tuple([Attempt(fence, rest) for fence, rest in tried if rest])
         if not counts:
@@ -334,7 +335,7 @@ def _holds_whole(rule: Rule, members: RuleMembers) -> bool:
 def rehearse(
     rule: Rule, state: LivingState, sides: Iterable[frozenset[MemberId]]
 ) -> list[tuple[frozenset[MemberId], Verdict]]:
-    """Who would live after such a cut, and why."""
+    """Which sides would live after such a cut, and why."""
     return [(side, verdict(rule, side, state)) for side in sides]
 
 
@@ -344,7 +345,7 @@ def may_merge(rule: Rule, one: RuleMembers, other: RuleMembers) -> bool:
 
 
 class LivingChain(Struct, frozen=True):
-    """Of a group with ``survive="primary"``: the last living view, at the replicas of the scope's server."""
+    """The last living view of a group with ``survive="primary"``, at the replicas of the scope's server."""
 
     fence: int
     members: tuple[MemberId, ...]

@@ -50,7 +50,7 @@ def is_behind(view: "AgreedView", host: Domain) -> bool:
 
 
 def passed_on(view: "AgreedView", members: Iterable[MemberId], pid: Pid) -> "AgreedView":
-    """These go behind all others, and so do those that are of a lower level than the highest of the rest."""
+    """Move these behind all others, with those of a lower level than the highest of the rest."""
     going = frozenset(members)
     rest = [each for each in view.members if each.id not in going]
     best = max([level_of(each.attributes) for each in rest], default=0)

@@ -388,7 +388,7 @@ class AgreedServer(Holdings, Service):
         return not self._agrees_on(message.group)
 
     def _agrees_on(self, group: Group) -> bool:
-        """Of the servers above a host below us, are we the one in the core-set of the group?"""
+        """Are we, of the servers above a host below us, the one in the core-set of the group?"""
         return group.scope == self._above or (group.scope == self.domain and self._neighbours.cluster)
 
     # Which way
@@ -470,7 +470,7 @@ class AgreedServer(Holdings, Service):
                     out.append(Send(parent, BranchLost(peer)))
 
     def _forget_holding(self, domain: Domain) -> None:
-        """Of hosts in a branch that is lost, or of which the link is new."""
+        """Drop what hosts hold that are in a lost branch, or whose link is new."""
         for host in [host for host in self._holding if inside(domain, host)]:
             del self._holding[host]
         self._said = {(host, group) for host, group in self._said if not inside(domain, host)}
@@ -495,7 +495,7 @@ class AgreedServer(Holdings, Service):
                     told.untaken.discard(host)
 
     def _forget_requests(self, domain: Domain) -> None:
-        """Of hosts in a branch that is lost. Joins that are under way are undone when they are done."""
+        """Drop requests of hosts in a lost branch. Joins that are under way are undone when they are done."""
         for restoring in self.restoring.values():
             restoring.waiting = _outside(domain, restoring.waiting)
         for core in self._ordinary():

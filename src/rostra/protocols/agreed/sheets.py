@@ -110,7 +110,7 @@ def is_over(data: bytes) -> bool:
 
 
 def has_sheet(data: bytes) -> bool:
-    """Then it stays without members, until it is deleted."""
+    """Has the group a sheet? Then it stays without members until it is deleted."""
     return bool(data) and not is_over(data)
 
 

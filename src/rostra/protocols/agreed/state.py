@@ -220,7 +220,7 @@ class SetState(Struct, frozen=True):
 
     @property
     def locks(self) -> tuple[tuple[Proposal, Round], ...]:
-        """Of all lanes."""
+        """The locks of all lanes."""
         others = [lane.lock for _, lane in self.lanes]
         return tuple([lock for lock in (self.lock, *others) if lock is not None])
 
@@ -234,8 +234,8 @@ class SetState(Struct, frozen=True):
 
     @property
     def electorate(self) -> tuple[ServerId, ...]:
-        """Who takes part in the change on which we are locked, in order of seniority: of a merge, all servers
-        of its parts."""
+        """The servers that take part in the change on which we are locked, in order of seniority: for a
+        merge, those of both parts."""
         return (self.merging or self.view).servers
 
     @property

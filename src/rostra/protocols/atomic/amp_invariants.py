@@ -46,7 +46,7 @@ class AmpLog:
         self.views[-1].runs.append(DeliveredRun(effect.data, effect.items, effect.position, at))
 
     def messages(self) -> list[bytes]:
-        """Of the common order, from the first view on."""
+        """The messages of the common order, from the first view on."""
         return [item for view in self.views for run in view.runs if run.position for item in run.items]
 
     def runs(self) -> list[DeliveredRun]:

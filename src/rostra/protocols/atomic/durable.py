@@ -181,7 +181,7 @@ def epoch_of(mark: MarkEntry) -> ViewKey:
 
 
 def order_name(origin: ViewKey) -> str:
-    """Of the order that began with this epoch."""
+    """The name of the order that began with this epoch."""
     return f"{origin.number}.{origin.revision}.{origin.pid}"
 
 

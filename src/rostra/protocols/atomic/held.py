@@ -44,7 +44,8 @@ class HeldBack:
         return out
 
     def synced(self, count: int) -> tuple[list[Group], list[Effect]]:
-        """So many batches were written: which groups have all of theirs on disk, and what can be done."""
+        """This many batches are on disk. Returns the groups whose batches are all written, and the effects to
+        perform now."""
         done: list[Effect] = []
         for behind in self._behind.values():
             while behind and behind[0][0] <= count:

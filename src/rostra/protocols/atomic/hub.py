@@ -299,7 +299,7 @@ class Station(HubFlush):
 
     @property
     def hosts(self) -> frozenset[Domain]:
-        """Those of all other stations that have a part in the group now."""
+        """The hosts of all other stations that take part in the group now."""
         return frozenset() if self.agreed is None else frozenset([each.host for each in self.agreed.stations])
 
     def closed(self, out: list[Effect]) -> None:

@@ -432,7 +432,7 @@ class HubOrder:
 
     @property
     def _chain_ahead(self) -> Chain:
-        """Of the log that ours follows."""
+        """The epochs of the log that ours follows."""
         stage = self.stage
         if isinstance(stage, StationGathers) and stage.fetching is not None:
             return stage.reports[stage.fetching].chain

@@ -13,8 +13,8 @@ from rostra.protocols.atomic.state import AgreedNow
 def longest_log(
     ranked: list[tuple[StationId, HubReport]], *, exclusive: bool
 ) -> tuple[StationId, HubReport] | None:
-    """Of the stations that have a part in the order of the most senior one of them: the longest log of the
-    newest epoch. None if no station has a part in an order."""
+    """The longest log of the newest epoch, among the stations in the order of the most senior one. None if no
+    station has a part in an order."""
     old = [(id, each) for id, each in ranked if each.chain]
     if not old:
         return None

@@ -37,7 +37,7 @@ MEMBERS_MAX: Final = 4_096
 
 
 class Way(IntEnum):
-    """Of a stream between stations: from the orderer, to it, or to the next one."""
+    """The direction of a stream between stations: from the orderer, to it, or to the next one."""
 
     DOWN = 0
     UP = 1

@@ -239,7 +239,7 @@ def _hear_view(turn: GateTurn, frame: ResponseFrame) -> None:
 
 
 def expected(turn: GateTurn) -> Stations:
-    """Who must answer the present round."""
+    """The stations that must answer the present round."""
     action, base = turn.s.action, base_view(turn)
     assert action is not None
     members = base.members if base is not None else ()
@@ -520,7 +520,8 @@ def make_change(
 def exception_decisions(
     config: AmpConfig, survivors: Stations, reports: Mapping[AmpStationId, StationReport]
 ) -> tuple[RunOutcome, ...]:
-    """Of every run that any answer reports undecided, dead emitter or live (A-069, A-070)."""
+    """A decision for every run that any answer reports undecided, whether its emitter is dead or alive
+    (A-069, A-070)."""
     pending = sorted({each.data for report in reports.values() for each in report.pending})
     return tuple([_outcome(config, data, survivors, reports) for data in pending])
 

@@ -130,7 +130,8 @@ class MonitoredStation(NegotiatedStation):
     def listed(
         self, now: Instant, hosts: frozenset[Domain], lost: Collection[Domain], out: list[Effect]
     ) -> None:
-        """Whom the list has now, and which hosts it says are lost: those are asked whether they are."""
+        """The hosts that are on the member list now, and those that the list has lost: the latter are asked
+        whether they are alive."""
         self.contacts = hosts
         view = self.gate.state.view
         for station in () if view is None else view.members:

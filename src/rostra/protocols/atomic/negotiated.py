@@ -87,7 +87,7 @@ TOO_MANY: Final = f'a group with order="negotiated" has members on {STATIONS_MAX
 
 
 def messages_in(items: tuple[bytes, ...]) -> int:
-    """Of runs, as many as all stations count alike, whatever they are."""
+    """The number of messages in a run, counted in the same way at all stations, whatever it holds."""
     entries = [decode_entry(each) for each in items]
     return sum([each.run.count for each in entries if isinstance(each, RunEntry)])
 
@@ -106,7 +106,7 @@ WIDE_CONFIG: Final = AmpConfig(
 
 
 def amp_number(key: ViewKey) -> int:
-    """Of a view with new attributes and the same members, too, there is a place in the order."""
+    """AMp's number of an agreed view: a view with new attributes and the same members has one too."""
     return (key.number << 16) + min(key.revision, (1 << 16) - 1)
 
 
@@ -151,7 +151,7 @@ class NegotiatedStation:
 
     @property
     def hosts(self) -> frozenset[Domain]:
-        """Those of all other stations that have a part in the group now."""
+        """The hosts of all other stations that take part in the group now."""
         view = self.gate.state.view
         known = () if view is None else [each.host for each in view.members]
         coming = () if self.agreed is None else [each.host for each in self.agreed.stations]

@@ -88,7 +88,7 @@ class FrameReceiver:
 
     @property
     def bytes(self) -> int:
-        """Of frames that came in part."""
+        """The bytes of incomplete frames."""
         return self._parts.bytes
 
     @property

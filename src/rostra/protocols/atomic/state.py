@@ -109,7 +109,7 @@ class OrderLog:
         self.next = entry.end
 
     def since(self, position: int) -> list[tuple[Entry, bytes]]:
-        """Those from this position on."""
+        """The entries from this position on."""
         return [
             (entry, encoded)
             for entry, encoded in zip(self.entries, self._encoded, strict=True)
@@ -117,7 +117,7 @@ class OrderLog:
         ]
 
     def due(self, accept: int) -> list[Entry]:
-        """Those that are stable and were not given to our members."""
+        """The entries that are stable and were not given to our members."""
         if self.given >= accept or self.given >= self.next:
             return []
         begin = len(self._ends)

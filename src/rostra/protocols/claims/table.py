@@ -40,7 +40,7 @@ class StandingClaim(Struct, eq=False):
 
 
 class ClaimTable:
-    """Of the records of one scope; `depth` says at which label its children differ."""
+    """The claims among the records of one scope; `depth` is the label at which its children differ."""
 
     def __init__(self, records: Records, depth: int) -> None:
         self._records = records
@@ -66,7 +66,7 @@ class ClaimTable:
         return sorted([name for name, claim in self._claims.items() if host in claim.holders])
 
     def held_before(self, host: Domain, life: int) -> list[str]:
-        """By an earlier life of its agent, as far as that is known."""
+        """The names that an earlier life of that host's agent held, as far as that is known."""
         return [name for name in self.held_by(host) if self._claims[name].holders[host] not in (0, life)]
 
     def why_not(self, name: str, host: Domain) -> str:

@@ -203,7 +203,7 @@ class ElectionCore(Service):
 
     @property
     def leader(self) -> Domain | None:
-        """Who leads, as far as we know."""
+        """The leader, as far as we know."""
         match self.state:
             case Leading():
                 return self.me

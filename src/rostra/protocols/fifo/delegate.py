@@ -482,7 +482,7 @@ class DelegateCore:
             self.relays.skip(relay, first)
 
     def _cut(self, name: Domain, entries: tuple[CutEntry, ...]) -> Cut:
-        """Of our own LAN, or of another one as we know it."""
+        """The cut of our own LAN, or of another one as we know it."""
         if name != self.lan:
             return self.peers.cut(self.peers.machines[name], entries)
         return Cut(self.lan, self.epoch, tuple(sorted(self.floors.items())), self._complete, entries)

@@ -15,7 +15,7 @@ _NO_LIST: Final = ns.Absolute(Group("", ROOT), ())
 
 
 def shown(members: Members) -> Members:
-    """Without members that call themselves delegates; the same tuple if there are none."""
+    """The members without delegates; the same tuple if there are none."""
     for member in members:
         if type(member.attributes) is DelegateAttributes:
             return tuple([each for each in members if type(each.attributes) is not DelegateAttributes])

@@ -121,11 +121,11 @@ class Outbound:
         self._emit(was_blocked=False)
 
     def hold(self) -> None:
-        """Of an agreed group: emit nothing, until `send_in`."""
+        """In an agreed group: emit nothing until `send_in`."""
         self.is_held = True
 
     def send_in(self, view: int) -> None:
-        """Of an agreed group: what waits, and what comes, is sent in this view."""
+        """In an agreed group: from now on messages are sent in this view, queued ones first."""
         self.view, self.is_held = view, False
         self._emit(was_blocked=False)
 

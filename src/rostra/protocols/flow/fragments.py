@@ -176,7 +176,7 @@ class Parts:
             del self._streams[stream]
 
     def missing(self, stream: Stream, first: int, last: int) -> list[tuple[int, list[Range]]]:
-        """Of which of these numbers have some parts come, and which bytes are missing."""
+        """The numbers of which some parts have come, with the missing bytes of each."""
         incoming = self._streams.get(stream)
         if incoming is None:
             return []
@@ -184,7 +184,7 @@ class Parts:
         return [(number, incoming.partials[number].missing) for number in numbers]
 
     def not_coming(self, now: Instant, stream: Stream, holes: Iterable[Hole], settle_s: float) -> list[Hole]:
-        """Those of these holes to request now."""
+        """The holes to request now."""
         return [hole for hole in holes if not self.still_coming(now, stream, hole, settle_s)]
 
     def still_coming(self, now: Instant, stream: Stream, hole: Hole, settle_s: float) -> bool:

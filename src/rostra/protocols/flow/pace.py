@@ -440,7 +440,7 @@ def _size(frame: Frame) -> int:
 
 
 def _lost_frames(nak: Nak, frame_bytes: int) -> dict[int, int]:
-    """Of messages that came in part, how many frames of so many bytes did not."""
+    """How many frames of messages that came in part are missing."""
     return {
         number: sum([-((first - last - 1) // frame_bytes) for first, last in missing])
         for number, missing in nak.parts

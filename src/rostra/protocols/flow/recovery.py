@@ -70,7 +70,7 @@ class Holes:
         self._asked: list[Hole] = []  # taken out of the queue, and not yet back
 
     def note(self, first: int, last: int, due: Instant) -> None:
-        """These are missing. They lie above `upto`."""
+        """Add missing numbers, which lie above `upto`."""
         self._put(len(self.holes), Hole(first, last, due))
 
     def _put(self, place: int, hole: Hole) -> None:
@@ -82,7 +82,7 @@ class Holes:
         heappush(self._queue, (hole.due, self._entries, hole))
 
     def fill(self, first: int, last: int) -> None:
-        """These came, or are not needed any more. The rest of a hole keeps its due time."""
+        """These numbers came, or are not needed any more. The rest of a hole keeps its due time."""
         holes = self.holes
         begin = place = bisect_left(holes, first, key=_last)
         while place < len(holes) and holes[place].first <= last:
@@ -134,7 +134,7 @@ class Holes:
         return put_off
 
     def due(self, now: Instant, at_most: int) -> list[Hole]:
-        """Those to request now, sorted. The caller sets when each is due again."""
+        """The holes to request now, sorted. The caller sets when each is due again."""
         self._requeue()
         queue = self._queue
         while len(self._asked) < at_most and queue and queue[0][0] <= now:
@@ -218,7 +218,7 @@ class Recent:
         self._done: list[tuple[Instant, int, int]] = []
 
     def fresh(self, now: Instant, ranges: Iterable[Range], for_s: float) -> list[Range]:
-        """Those of these places that were not repaired within this time. They count as repaired now."""
+        """The places that were not repaired within this time. They count as repaired now."""
         self._done = [each for each in self._done if each[0] > now - for_s]
         done = sorted([(low, high) for _, low, high in self._done])  # no two of them overlap
         wanted: list[Range] = []

@@ -119,7 +119,7 @@ class DistanceMatrix:
 
 
 def _forest(names: list[Domain], links: Links) -> Links:
-    """Of these links those between present LANs, without cycles."""
+    """Those of these links that are between present LANs, without cycles."""
     part = {name: name for name in names}
 
     def top(name: Domain) -> Domain:
@@ -179,7 +179,7 @@ def reached(links: Links, me: Domain, present: set[Domain]) -> set[Domain]:
 
 
 def order(tree: ForwardingTree | None) -> tuple[int, Domain]:
-    """Of two trees the higher one counts (X-070)."""
+    """Sorts trees: of two, the higher one is used (X-070)."""
     return (0, Domain("")) if tree is None else (tree.version, tree.coordinator)
 
 

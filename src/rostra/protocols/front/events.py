@@ -24,14 +24,14 @@ class NoticesMissed(Observation, frozen=True):
 
 
 class EndpointsSuspected(Observation, frozen=True):
-    """Those of one program, which does not answer."""
+    """The endpoints of one program, which does not answer."""
 
     endpoints: tuple[Endpoint, ...]
     evidence: ProgramEvidence
 
 
 class EndpointsTrusted(Observation, frozen=True):
-    """Those of one program, which answers again."""
+    """The endpoints of one program, which answers again."""
 
     endpoints: tuple[Endpoint, ...]
     after_s: float

@@ -741,7 +741,7 @@ class LedAgent(Service):
         return number
 
     def proven(self, group: Group, members: Members) -> Members:
-        """Those that may be in the set. Their proofs are for agents: a new one is no news for programs."""
+        """The members that may be in the set. Proofs are for agents: a new one is no change for programs."""
         proven = self.directory.gate.screen(self._now, group, members)
         if "!" not in group.name:
             return proven

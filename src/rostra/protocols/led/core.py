@@ -242,8 +242,8 @@ class TreeCore:
         self._end_if_empty(up, out)
 
     def _resign(self, up: Container[Domain], out: list[Effect]) -> None:
-        """Of a restricted set we can lead, and attach to another agent, with the proof of a member alone: our
-        children look for another parent."""
+        """Give up a restricted set of which we have no member with a proof any more: our children look for
+        another parent."""
         record = self.record
         assert record is not None, "nothing to resign from"
         above = record.standing.parent if isinstance(record.standing, Child) else None

@@ -244,7 +244,8 @@ class SequenceData(SetLetter, frozen=True, tag=26):
 
 
 class SequenceTaken(SetLetter, frozen=True, tag=27):
-    """Who got it; who is not there; and who hears members of the set only."""
+    """The endpoints that got the message, those that are not there, and those that get messages of members
+    only."""
 
     message: Natural
     taken: LocalNames = ()

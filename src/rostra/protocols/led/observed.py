@@ -70,7 +70,7 @@ class Stood(NamedTuple):
 
 
 def stands(tree: TreeCore | None, registrar: Domain | None) -> Stood | None:
-    """None: it is on its way to another standing."""
+    """The standing in a set; None while it changes."""
     record = None if tree is None else tree.record
     if record is None:
         return Stood(OUT)

@@ -85,8 +85,8 @@ def _why_unproven(now: Instant, gate: Gate, sender: Domain, letter: Datagram) ->
 
 
 def with_permit(gate: Gate, letter: Datagram, members: Iterable[Endpoint]) -> Datagram:
-    """Of a restricted set, our `Assert` with a proof of ours, of a member if there is one; of one that its
-    authority closes, questions too."""
+    """Our `Assert` of a restricted set with a proof, of a member if there is one; questions too, if its
+    authority closes the set."""
     proven, group = _PROVEN.get(type(letter)), letter.group
     if proven is None or "!" not in group.name:
         return letter

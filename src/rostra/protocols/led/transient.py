@@ -149,13 +149,13 @@ class OwnedSet(Struct, frozen=True):
 
 
 def owner_of(group: Group) -> Endpoint | None:
-    """Of a transient set, as its name says."""
+    """The owner of a transient set, from its name."""
     owner, is_transient, _ = group.name.partition("~")
     return Endpoint(owner) if is_transient else None
 
 
 class TransientSets:
-    """Of one agent's service, which calls this."""
+    """The transient sets of one agent; part of `LedAgent`."""
 
     def __init__(self, agent: "LedAgent") -> None:
         self.owned: dict[Group, OwnedSet] = {}

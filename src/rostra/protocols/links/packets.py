@@ -50,7 +50,7 @@ class Hello(Packet, frozen=True, tag=1):
     awaiting: bool = False  # my side has not announced the end of the last epoch: one of us has replicas
 
     def ahead_ms(self, clock_ms: int) -> int:
-        """By how much its numbers are ahead of our clock: more than `AHEAD_MS_MAX` cannot be true."""
+        """How far its numbers are ahead of our clock: more than `AHEAD_MS_MAX` cannot be true."""
         newest = max(self.mine, self.yours) // SESSIONS_PER_LIFE
         return max(self.incarnation, newest) - clock_ms
 

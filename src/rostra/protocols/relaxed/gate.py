@@ -162,7 +162,7 @@ class Gate:
         out.append(refused if count < NAMED_MAX else Ignored(type(refused).__name__, NAMED_OFTEN))
 
     def screen(self, now: Instant, group: Group, members: Members) -> Members:
-        """Those that may be in the group: the very same tuple if all may, as they nearly always do."""
+        """The members that may be in the group: the very same tuple if all may, as they nearly always do."""
         if "!" not in group.name and self.allowed_in(group) is None:
             return members
         if self.host is not None and self.is_closed_to(group, self.host):

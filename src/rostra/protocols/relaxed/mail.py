@@ -75,7 +75,7 @@ class Mail:
             out.append(Tell((message.source,), NotDelivered(message.destinations, message.why)))
 
     def _split(self, destinations: tuple[Endpoint, ...]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-        """Those on this host and those elsewhere, each once and sorted."""
+        """The destinations on this host, and the others; each once, sorted."""
         each = sorted(set(destinations))
         here = tuple([destination for destination in each if host_of(destination) == self._host])
         return here, tuple([destination for destination in each if host_of(destination) != self._host])

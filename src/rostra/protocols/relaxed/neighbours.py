@@ -110,8 +110,8 @@ class Neighbours:
         return inside(part.domain, peer)
 
     def credible(self, peer: Domain, relation: Relation, group: Group, members: Members) -> Members:
-        """Those of the records that are inside the scope and behind that neighbour (C-125): the very same
-        tuple if all are, as they nearly always are."""
+        """The records that are inside the scope and behind that neighbour (C-125): the very same tuple if all
+        are, as they nearly always are."""
         here = (f"{peer}.", f"{peer}/")
         if relation is not Relation.PARENT:  # what is behind a child or sibling in range is inside the scope
             good = tuple([member for member in members if member.endpoint.startswith(here)])

@@ -449,7 +449,7 @@ def _departure(
     why: str = "",
     evidence: Any = None,
 ) -> Departure:
-    """Of an endpoint of this host, from all its groups at once or from one."""
+    """The note of an endpoint of this host that left one group, or all of them at once."""
     to, groups = tuple(sorted(telling.passed_to)), tuple(telling.groups)
     more = telling.more_groups
     return Departure(now, endpoint, cause, HERE, to, telling.told, groups, more, gone, why, evidence)

@@ -31,7 +31,7 @@ class PointersKept(ScopesMessage, frozen=True, tag=448):
 
 
 class PointersDropped(ScopesMessage, frozen=True, tag=449):
-    """These have none any more."""
+    """These open groups have no members below me any more."""
 
     names: Annotated[tuple[GroupText, ...], Meta(max_length=POINTERS_MAX)]
 

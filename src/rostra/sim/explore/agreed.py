@@ -221,7 +221,8 @@ class LocksLanesBeside(SetCore):
 
 
 class KeepsLaneAsleep(SetCore):
-    """Who cannot acknowledge a change in a lane, because one of the whole set has begun, says nothing."""
+    """A server that cannot acknowledge a change in a lane, because one of the whole set has begun, does not
+    answer."""
 
     def _refuse(self, one: Remembered, first: Obstacle) -> None:
         pass

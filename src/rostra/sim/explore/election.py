@@ -83,7 +83,7 @@ class Past(Struct, frozen=True):
     wrong: tuple[str, ...] = ()
 
     def lacks(self, keys: frozenset[str], key: str, made: bool) -> bool:
-        """Of a leader that began with these keys: does it lack that change? A key may be gone since."""
+        """Does a leader that began with these keys lack that change? A key may be gone since."""
         return key not in keys and key not in self.removed if made else key in keys
 
 
@@ -124,7 +124,7 @@ class CountsUnstored(ElectionCore):
 
 
 class KeepsRemoved(ElectionCore):
-    """Of all records that a leader sends, a follower takes what is there, and does not remove what is not."""
+    """A follower adds the records that a leader sends, and does not remove others."""
 
     def _replicate_all(self, sender: Domain, message: ReplicateAll) -> None:
         had = self.records.all().records

@@ -67,7 +67,7 @@ class MergesAnyBase(SetCore):
 
 
 class LeavesGroupsBehind(SetCore):
-    """Who applies a merge does not take over the groups of the other part."""
+    """A server that applies a merge does not take over the groups of the other part."""
 
     def _apply(self, record: CommitRecord) -> None:
         self._set(carried=())
@@ -84,7 +84,7 @@ class KeepsIsolation(SetCore):
 
 
 class GivesMergesUpAlone(SetCore):
-    """Who loses the coordinator of a merge leaves it, without asking how others stand."""
+    """A server that loses the coordinator of a merge leaves it, without asking how others stand."""
 
     def _elect(self, proposal: Proposal, failed: Round) -> None:
         if is_merge(proposal):
