@@ -366,7 +366,7 @@ class WorldConfig(Struct, frozen=True):
         return said.at if said is not None and said.at is not None else self.servers[cluster]
 
     def data_mode(self, cluster: Domain) -> str:
-        """How the hosts of this cluster reach each other."""
+        """The mode in which the hosts of this cluster reach each other."""
         return str(self._data(cluster, "mode", MODES[0]))
 
     def data_interface(self, cluster: Domain) -> str:
@@ -395,7 +395,7 @@ class WorldConfig(Struct, frozen=True):
             domain = parent(domain)
 
     def fifo_at(self, cluster: Domain) -> FifoConfig:
-        """How groups speak in this cluster."""
+        """The settings of FIFO multicast in this cluster."""
         config = FifoConfig.lan() if self.profile == "lan" else FifoConfig.wan()
         config = replace(
             config,

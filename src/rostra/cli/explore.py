@@ -122,7 +122,7 @@ def _bound(text: str) -> tuple[str, str]:
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[["SearchProgress"], None]]:
-    """That it has begun; and on a terminal how many, how deep, how fast."""
+    """Reports that the search has begun; on a terminal also states, depth and speed."""
     began, begun = monotonic(), False
     with remarks().status("exploring", spinner="dots") if sys.stderr.isatty() else nullcontext() as status:
 

@@ -91,7 +91,7 @@ async def _join(
 
 
 async def _while_it_runs(words: Sequence[str], me: Me, joined: Membership) -> int:
-    """Its exit code. If the group puts us out, the command has no membership to run in, and is ended."""
+    """Run the command, and return its exit code. If the group removes us, the command is ended."""
     group = joined.group
     variables = {"ROSTRA_ENDPOINT": me.endpoint, "ROSTRA_GROUP": group.name, "ROSTRA_SCOPE": group.scope}
     process = await start(words, variables)

@@ -141,8 +141,8 @@ async def _send_fifo(
 
 
 async def _still_there(me: Me, group: Group) -> int | None:
-    """How many there are; none if it is not known, as when the leader of a led group goes meanwhile. What was
-    sent is confirmed all the same."""
+    """The number of other members; None if it is not known, as when the leader of a led group goes
+    meanwhile."""
     with contextlib.suppress(Unreachable):
         return len((await me.resolve(group.name, group.scope)).members)
     return None

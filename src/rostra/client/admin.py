@@ -62,8 +62,8 @@ class Admin:
         await self._connection.ask(NO_ENDPOINT, ReopenGroup(make_group(group, scope or self.path)))
 
     async def assign_name(self, group: str, holder: str, scope: str | None = None) -> None:
-        """This name of the server's own domain is that holder's: a text for people (S-010). `NameTaken` if it
-        is another's. Members need no assignment, and the name keeps its holder without members."""
+        """Assign this name of the server's own domain to a holder, a text for people (S-010). `NameTaken` if
+        another holder has it. Members need no assignment, and the name keeps its holder without members."""
         await self._connection.ask(NO_ENDPOINT, AssignName(make_group(group, scope or self.path), holder))
 
     async def release_name(self, group: str, scope: str | None = None) -> None:
@@ -133,7 +133,7 @@ async def inspect(connection: AgentConnection, after: int = 0, wait_s: float = 0
 
 
 def _read(octets: bytes) -> dict[str, Any]:
-    """It may be of any node of the world."""
+    """Decode a document; it may be of any node of the world."""
     try:
         return msgspec.json.decode(octets, type=dict[str, Any])
     except UNDECODABLE as error:

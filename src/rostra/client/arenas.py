@@ -102,7 +102,7 @@ class ReadArenas:
         self._at_once[arena.number] = max(1, min(RETURNED_AT_ONCE, arena.share // RETURNED_SHARE))
 
     def retired(self, number: int) -> None:
-        """Its memory goes when what is unread of it is read."""
+        """The agent lends nothing more from this arena: unmap it when its unread blocks are read."""
         self._views.pop(number, None)
         self._given_back.pop(number, None)
         self._at_once.pop(number, None)

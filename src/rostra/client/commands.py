@@ -56,7 +56,7 @@ class CommandAsked(Struct, frozen=True, array_like=True, tag=0, gc=False):
 
 
 class OrderBarrier(Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """Nothing; its place in the order is what counts."""
+    """An empty message: only its position in the order matters."""
 
 
 class StateDigest(Struct, frozen=True, array_like=True, tag=2, gc=False):

@@ -62,7 +62,7 @@ class Copy:
                 follow.changed(news, mended=mended)
 
     def start_over(self, view: GroupView) -> None:
-        """Nothing that was known counts any more."""
+        """Drop everything that was known."""
         self.view = view
         self.isolated = False
 
@@ -151,7 +151,7 @@ class Copies(Follows[Copy, MemberFollow]):
             copy.start_over(self._views.follow(group))
 
     def lose(self, group: Group, number: int, me: Member) -> None:
-        """This endpoint is alone in the group now."""
+        """The agent is gone: this endpoint is the only known member of the group."""
         self._copies[group].followers[number].lose(me)
 
     # What arrives

@@ -137,7 +137,7 @@ class Follows(Generic[C, F]):
         raise NotImplementedError
 
     def follow(self, group: Group, number: int) -> F:
-        """This endpoint follows the group, for one more reason, from the question on that is asked now."""
+        """This endpoint follows the group for one more reason, from the request that is sent now."""
         copy = self._copies.get(group)
         if copy is None:
             copy = self._copies[group] = self._open(group)

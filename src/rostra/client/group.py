@@ -168,7 +168,7 @@ class Membership(Followed):
                 await self.leave()
 
     def _refused(self, reason: RostraError) -> None:
-        """We were away, and were not let in again."""
+        """After a reconnect the group did not let us in again."""
         self._left = reason
 
 

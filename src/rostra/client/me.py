@@ -356,7 +356,7 @@ class Me(Joins, Sets):
             failed.pop_all()
 
     def _move_agreed(self, stay: AgreedMembership, to: Group) -> None:
-        """Its group was split or merged."""
+        """The group of a membership was split or merged."""
         self._forget_agreed(stay)
         stay.group, stay.join = to, structs.replace(stay.join, group=to)
         self._agreed[to] = stay
@@ -531,7 +531,7 @@ class Me(Joins, Sets):
         self._away = False
 
     def ended(self, reason: RostraError | None) -> None:
-        """There is no coming back: this endpoint is closed, or its agent lost for good."""
+        """This endpoint is closed, or its agent is lost for good."""
         self._closed = self._closed or reason is None
         self._connection.deafen(self._number)
         self._copies.forget(self._number, reason)

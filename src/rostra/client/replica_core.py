@@ -195,14 +195,14 @@ class ReplicaCore:
         return self.log.base + position
 
     def left(self) -> None:
-        """We are in no group; the next view is that of a joiner."""
+        """We left the group; our next view is that of a joiner."""
         if self.me is not None and self.has_state:
             log = self.log
             self._last = StateOffered(False, log.birth, log.position, self._number, self.me, self._members)
         self.me, self._founder = None, None
 
     def _come(self, me: Endpoint) -> None:
-        """We are new to the group, if not for the first time."""
+        """We joined the group, perhaps not for the first time."""
         self.left()
         self.me = me
         self._needs, self._donor = {}, None

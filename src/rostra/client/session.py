@@ -55,7 +55,7 @@ class Returning(Protocol):
         """Until that is answered."""
 
     def ended(self, reason: RostraError | None) -> None:
-        """There will be no coming back."""
+        """The session has ended for good."""
 
 
 class Session:

@@ -53,7 +53,7 @@ class StateWanted(StateMessage, frozen=True, tag=1):
 
 
 class StateRefused(StateMessage, frozen=True, tag=2):
-    """It has none to give."""
+    """The member has no state to give."""
 
 
 class StatePiece(StateMessage, frozen=True, tag=3):
@@ -130,7 +130,7 @@ class StateDonor:
         self._left = data[at:]
 
     async def end(self) -> None:
-        """That was all. Who gave nothing at all has none."""
+        """The last piece was given. A member that gave none at all has no state."""
         if not self._began:
             await refuse(self._ordered, self.to, self.id)
             return
@@ -243,7 +243,7 @@ class StateReceiver:
         self._came.set()
 
     def stop(self) -> None:
-        """We are out of that order: its state is not wanted any more."""
+        """We are out of that order: its state is not needed any more."""
         self._stopped, self._donor, self._last = True, None, 0
         self._came.set()
 

@@ -57,7 +57,7 @@ class Sheet:
         self.at, self.now = 0, 0.0
 
     def turn(self, at: int, now: float) -> None:
-        """It is later now; everything until the next turn happens at this time."""
+        """Set the time: everything until the next turn happens at it."""
         self.at, self.now = at, now
 
     def write(self, kind: str, lines: list[ViewLine] | None = None, kept: int = 0, **columns: Any) -> None:

@@ -65,7 +65,7 @@ class ViewFold:
         self.seen: dict[Group, dict[Endpoint, Stamp]] = {}
 
     def follow(self, observer: Endpoint, group: Group) -> bool:
-        """This endpoint is told of the group from now on; is that new?"""
+        """This endpoint follows the group from now on. True if that is new."""
         followers = self.followers.setdefault(group, set())
         if observer in followers:
             return False
@@ -74,7 +74,8 @@ class ViewFold:
         return True
 
     def unfollow(self, observer: Endpoint, group: Group) -> list[ViewLine] | None:
-        """It is told no longer. None if it was not before; otherwise the members lost from sight."""
+        """This endpoint follows the group no longer. None if it did not before; otherwise the members lost
+        from sight."""
         followers = self.followers.get(group)
         if followers is None or observer not in followers:
             return None
@@ -103,7 +104,7 @@ class ViewFold:
         ]
 
     def take_in(self, group: Group, observer: Endpoint, notice: Notice) -> list[GroupNotice]:
-        """One endpoint was told this about one group, whatever else it follows."""
+        """One endpoint got this notice of one group, whatever else it follows."""
         if group not in self.followers:
             return []
         return [GroupNotice(group, (observer,), *_fold(self.seen[group], notice))]

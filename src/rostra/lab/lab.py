@@ -276,7 +276,7 @@ class Lab:
         return LabLink(self.control, [(a, b), (b, a)])
 
     def way(self, source: str, to: str) -> LabLink:
-        """One way only."""
+        """One direction of a link."""
         return LabLink(self.control, [(source, to)])
 
     def cut(self, *sites: str) -> None:

@@ -68,7 +68,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 class Word(Struct, frozen=True, array_like=True, tag_field="word"):
-    """One thing in a recording."""
+    """One entry of a recording."""
 
 
 class Began(Word, frozen=True, tag=0):

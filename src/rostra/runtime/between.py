@@ -25,7 +25,7 @@ for that, 239.192.0.0 and on)."""
 
 
 class Between:
-    """Its sockets."""
+    """The sockets of multicast between clusters."""
 
     def __init__(self) -> None:
         self.receivers: dict[Place, socket.socket] = {}

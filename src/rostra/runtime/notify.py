@@ -39,7 +39,7 @@ class Systemd:
             self._timer.cancel()
 
     def _tell(self, *lines: str) -> None:
-        """Nothing here may keep a node from working, so whatever goes wrong is not ours."""
+        """Send a notification. Errors are ignored: they must not keep a node from working."""
         if not self._address:
             return
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address

@@ -593,7 +593,7 @@ class Process:
             hosted.store.sync()
 
     def carried_out(self, hosted: HostedNode, output: Output) -> None:
-        """Its turn has come, among the orders of its step: let it be reported."""
+        """Report an effect when its turn in the step has come."""
         for show in self._reporters.by_kind.get(type(output), ()):
             show(self.now, hosted.path, output)
 

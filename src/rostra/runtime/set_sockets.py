@@ -45,7 +45,7 @@ class SetSockets:
         self._addresses: dict[SetOf, SetAddress] = {}
 
     def open(self, server: Domain) -> None:
-        """This server runs here from now on."""
+        """A server starts in this process: open the sockets of its sets."""
         world = self._process.world
         for address in addresses_of(server, world.sets, cluster=world.is_cluster(server)):
             self._open((address.set, server), address)

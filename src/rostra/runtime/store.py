@@ -102,7 +102,7 @@ class DiskStore(Protocol):
         """Peers whose messages made earlier lives fail, and how often."""
 
     def blame(self, peer: Domain) -> None:
-        """Once more; on disk when this returns."""
+        """Count one more failure of this peer; on disk when this returns."""
 
     def forgive(self, peer: Domain) -> None: ...
 

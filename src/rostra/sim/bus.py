@@ -218,7 +218,7 @@ class AmpWorld:
         self._do(who, event)
 
     def crash(self, who: AmpStationId) -> None:
-        """It stops; what it has sent already is on its way."""
+        """A station stops; frames that it has sent still arrive."""
         del self.gates[who]
         self.logs[who].marks.append(LogMark("crash"))
 

@@ -171,7 +171,7 @@ class ClaimStorm(SiteFaults):
             self.world.crash(leader)
 
     def _isolate(self) -> None:
-        """Its neighbours still see the leader, and the other replicas do not."""
+        """Cut the leader off from the other replicas, and not from its neighbours."""
         leader = self.world.replicas.leaders.get(EU)
         if leader is not None:
             for voter in self.world.replicas.of[EU]:

@@ -95,7 +95,7 @@ class OrderJudge:
         order.view = key
 
     def _begun(self, me: Endpoint, order: SimOrder, item: MemberView) -> None:
-        """Its first view: is one of the others an older member, who has all that was before?"""
+        """A member's first view: if no other member is older, it must have been given all that was kept."""
         if item.members is None or len(item.joined) < len(item.members):
             return
         lost = sorted(self._ever[order.group].keys() - order.before)

@@ -298,7 +298,7 @@ class SimNodes:
         self._world.process(server).log_error = why
 
     def _keep_free(self, process: SimProcess, order: KeepFree) -> None:
-        """There is, or there is no room at all."""
+        """Simulated disks are full or not: nothing is reserved."""
 
     def fill_disk(self, server: str, *, full: bool = True) -> None:
         """No record finds room on its disk any more; or does again."""

@@ -372,21 +372,21 @@ class SimProgram:
         return self.ask(Close())
 
     def kill(self) -> None:
-        """It dies; its agent notices at once (C-034)."""
+        """The program dies; its agent notices at once (C-034)."""
         if self.alive:
             self._forget("crashed")
             self.link.hang_up()
 
     def deafen(self) -> None:
-        """It stops reading. Notices wait for it, as many as there is room for; messages of groups that speak
-        all do, and their senders with them."""
+        """The program stops reading. As many notices as there is room for wait for it; all messages of groups
+        with delivery do, and then their senders."""
         self.deaf = True
         for group in sorted(self.conversations):
             self._paused(group, True)
         self.link.stop_reading()
 
     def undeafen(self) -> None:
-        """It reads again: it learns what it missed as a `Gap`, and gets fresh snapshots."""
+        """The program reads again: it gets a `Gap`, and new snapshots."""
         self.deaf = False
         for group in sorted(self.conversations):
             self._paused(group, False)
@@ -588,7 +588,7 @@ class SimProgram:
             self._hand_over(current)
 
     def _joined_conversation(self, group: Group) -> None:
-        """Its agent has let it in, as far as it can: which kind of group it is may not be known yet."""
+        """The agent let it in, although the kind of the group may not be known yet."""
         current = self.conversations.get(group)
         if current is not None and not current.joined:
             current.joined = True

@@ -477,7 +477,7 @@ class _Storm:
         self._settle()
 
     def _settle(self) -> None:
-        """Once nothing is under way nothing can happen, unless a silence is being kept: then wait it out."""
+        """Run until nothing is in flight; if a detector waits out a silence, wait for that too."""
         detect = self.world.timers.detect
         patience_s = detect.down_after_s + detect.heartbeat_interval_s
         self.world.settle(quiet_s=patience_s if self.weather.patient else 0.1)

@@ -78,7 +78,7 @@ class PretendLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
-        """There are no threads: it is done here and now, and takes no time."""
+        """There are no threads: the function runs at once, and takes no virtual time."""
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))

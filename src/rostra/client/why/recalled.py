@@ -118,7 +118,8 @@ class NodeMemories:
         return next((each for each in self.home.document["present"] if each["endpoint"] == self.about), None)
 
     def latest_departure(self) -> tuple[float, Domain, Mapping[str, Any]] | None:
-        """Its own agent knows best; a node that forwarded the notice knows that there was one."""
+        """The last departure: from its own agent if that can be asked, else from a node that forwarded the
+        notice."""
         found = [
             (node == self.host, at, node, note)
             for node, memory in self.memories.items()

@@ -164,7 +164,7 @@ class _Story:
     def _had_left(
         self, story: Explanation, broken: Break, departure: tuple[float, Domain, Mapping[str, Any]]
     ) -> Explanation:
-        """It left some groups first; whether it was in others, those who can be asked do not know."""
+        """It left some groups before; no node that can be asked knows whether it was in others."""
         at, _, note = departure
         before = f"{seconds(broken.at - at)} before that it had left {listed(note['groups'])} by itself"
         return replace(story, besides=before, steps=steps(self.recalled, at, broken.at, broken=broken))

@@ -116,7 +116,7 @@ class ClaimTable:
         return ""
 
     def begin(self, name: str, scope: Domain, order: str) -> None:
-        """This order is begun, if none was: the claim stands, whatever hosts are there."""
+        """Record the order of the group, if it has none yet: the claim then stands without holders."""
         claim = self._claims[name]
         if not self.begun(name, scope):
             self._held_by[self._child(scope)] += scope not in claim.holders
@@ -130,7 +130,7 @@ class ClaimTable:
         return "" if record is None else _decode_order(record.data or b"")
 
     def release(self, name: str, host: Domain, *, permanent: bool) -> list[KeyedRecord]:
-        """That host has no members any more: the records that this removed."""
+        """That host has no members any more. Returns the records that this removed."""
         self._load()
         claim = self._claims.get(name)
         if claim is None or host not in claim.holders:

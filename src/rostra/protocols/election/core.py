@@ -686,7 +686,7 @@ class ElectionCore(Service):
 
 
 def _latest_term(message: object) -> int:
-    """That a message speaks of: by its own number, or by a version that was given in it."""
+    """The latest term that a message implies: its own, or that of a version in it."""
     term: int = getattr(message, "term", 0)
     version: int = getattr(getattr(message, "record", message), "version", 0)
     return max(term, version // CHANGES_PER_TERM)

@@ -151,7 +151,7 @@ class Lans:
                 self._ask(lan)
 
     def sends_no_more(self, endpoint: Endpoint) -> None:
-        """It joined again to receive only: end the stream of its membership before."""
+        """A sender joined again to receive only: end the stream of its earlier membership."""
         running = self._senders.running.get(endpoint)
         is_semi = running is not None and isinstance(running.state, SenderSemi)
         if is_semi or endpoint in self._senders.announced:

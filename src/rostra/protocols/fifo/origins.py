@@ -79,7 +79,7 @@ class Origins:
         self._context.hand_on(Aggregated(origin, run, stream), origin, hold=True)
 
     def ended(self, stream: Stream, stable: int) -> None:
-        """This aggregate has ended. What every receiver has of it will not be submitted again."""
+        """An aggregate has ended. Messages of it that every receiver has will not be submitted again."""
         for origin in self.known.values():
             if origin.stream == stream and origin.number <= stable:
                 origin.number = 0

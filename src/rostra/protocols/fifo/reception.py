@@ -216,7 +216,7 @@ class Reception:
                 self._unsaid = True
 
     def remove(self, member: "MemberCore") -> None:
-        """It has left, or is leaving."""
+        """A member has left, or is leaving."""
         if self.members.get(member.me) is not member:
             return
         del self.members[member.me]
@@ -241,7 +241,7 @@ class Reception:
             self.senders.resume(member)
 
     def silence(self, member: "MemberCore") -> None:
-        """It is leaving: from now on it is delivered only what becomes of its own messages."""
+        """A member is leaving: from now on it gets only items about its own messages."""
         member.mute, member.paused = True, False
         self.senders.resume(member)
 

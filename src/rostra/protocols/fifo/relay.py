@@ -114,7 +114,7 @@ class Relay:
 
     @property
     def final(self) -> int | None:
-        """Its last number, if that is known."""
+        """The last number of the stream, if that is known."""
         return self.state.final
 
     @property

@@ -187,7 +187,7 @@ class Relays:
                     self.drop(relay.stream)
 
     def skip(self, relay: Relay, first: int) -> None:
-        """Its sender has nothing below this number any more: our predecessor announced it as stable
+        """The sender has nothing below this number any more: our predecessor announced it as stable
         (X-101)."""
         if relay.inbound.next < first:
             relay.inbound.skip_to(first)
@@ -245,7 +245,7 @@ class Relays:
         self.awaited.add(receiver)
 
     def arrived(self, receiver: Endpoint) -> None:
-        """It asks for its starts; in streams that have ended since it was noticed it is given none."""
+        """A receiver asks for its starts; it is given none in streams that ended since it was noticed."""
         self.receivers.add(receiver)
         if receiver in self.newcomers:
             self.newcomers.discard(receiver)
@@ -254,7 +254,7 @@ class Relays:
                     self._settle(relay)
 
     def lan_arrived(self, lan: Domain, epoch: Epoch) -> bool:
-        """Its delegate asks for its starts. True if it was expected."""
+        """The delegate of a LAN asks for its starts. True if the LAN was expected."""
         self.pinned[lan] = epoch
         return self.expected.pop(lan, None) is not None
 

@@ -67,8 +67,8 @@ SenderState = SenderSemi | SenderActive | SenderLeft
 
 
 class Belows(Struct):
-    """How often our delegate answered that it no longer has what we miss next: once for each question, in
-    however many datagrams it was asked and answered, and however many members of our host ask."""
+    """Counts how often our delegate answered that it no longer has what we miss next: once per request, in
+    however many datagrams it was sent and answered, and however many members of our host sent it."""
 
     next: int = 0
     asked_at: Instant = 0.0
@@ -122,7 +122,7 @@ class Sender:
 
     @property
     def final(self) -> int | None:
-        """Its last number, if that is known."""
+        """The last number of the stream, if that is known."""
         return self.state.final
 
     @property
@@ -136,7 +136,7 @@ class Sender:
         return self.inbound.next if type(self.state) is SenderSemi else self.inbound.owed
 
     def end_at(self, final: int) -> None:
-        """It has left, and this is its last number, as far as we are concerned."""
+        """The sender has left, and this is the last number that we deliver."""
         match self.state:
             case SenderAwaitingEnd(drained):
                 self.state = SenderDraining("failed", final, drained)

@@ -104,7 +104,7 @@ class Senders:
         return endpoint in self.running or endpoint in self.announced
 
     def begin_unnoticed(self, endpoint: Endpoint, stamp: Stamp, role: Role, start: int) -> None:
-        """Its number is known before its notice came: hold what it sends (TX-1)."""
+        """A sender whose number is known before its join notice came: hold its messages (TX-1)."""
         sender = self._start(endpoint, stamp, role, b"", SenderSemi(), start)
         self._context.set_timer(self._config.semi_wait_s, "semi", endpoint)
         self._take_early(sender)
@@ -147,7 +147,8 @@ class Senders:
         self._progress(sender)
 
     def left(self, endpoint: Endpoint, why: str, last_seq: int | None) -> None:
-        """It is gone: left | failed | disconnected. Everything up to `last_seq` is still owed (X-048)."""
+        """A sender is gone: left, failed or disconnected. Everything up to `last_seq` is still owed
+        (X-048)."""
         if endpoint in self.announced:
             self.forget(endpoint)
         sender = self.running.get(endpoint)
@@ -180,7 +181,7 @@ class Senders:
                 assert_never(never)
 
     def home_lost(self, lan: Domain) -> None:
-        """This LAN is lost, and with it those that could repair the last messages of its senders."""
+        """A LAN is lost, and with it the holders that could repair the last messages of its senders."""
         for stream, sender in sorted(self.running.items()):
             if sender.lan == lan and sender.has_left:
                 self._context.set_timer(self._config.drain_s, "drain", stream)
@@ -192,8 +193,8 @@ class Senders:
             self.forget(endpoint)
 
     def cut_short(self, endpoint: Endpoint) -> None:
-        """It is back before its stream ended: end that now, after delivering what is here of it, read or
-        not."""
+        """A sender is back before its earlier stream ended: end that now, after delivering what is here of
+        it."""
         sender = self.running.get(endpoint)
         if sender is not None and isinstance(sender.state, SenderLeft):
             self._hold_back(sender, sender.inbound)
@@ -394,11 +395,11 @@ class Senders:
                 self._end_if_drained(sender)
 
     def hold(self, reader: Reader) -> None:
-        """Its program does not read."""
+        """The program of a reader does not read."""
         self._readers.hold(reader)
 
     def resume(self, reader: Reader) -> None:
-        """Its program reads again."""
+        """The program of a reader reads again."""
         self._read([reader])
         self._status.at(self._context.now)
 

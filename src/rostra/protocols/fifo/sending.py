@@ -193,7 +193,7 @@ class Outbound:
             self._pulse_wait_s = min(2 * self._pulse_wait_s, config.heartbeat_max_s)
 
     def close(self) -> None:
-        """Nothing will come after what is queued."""
+        """No message will be submitted after those in the queue."""
         assert self.is_open
         self.state = SendState.CLOSING
         self._settled_pulses = 0

@@ -249,7 +249,7 @@ class Spills:
         return None
 
     def part(self, receiver: Endpoint, until: Instant | None) -> None:
-        """It is gone; if it was only lost from sight, it may come back until then."""
+        """A receiver is gone; if its host was only lost, it may come back until then."""
         self.willing.discard(receiver)
         for backlog in [each for each in self._sorted() if each.receiver == receiver]:
             if until is None:

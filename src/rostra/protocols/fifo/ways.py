@@ -50,7 +50,7 @@ class Ways:
         return True
 
     def gone(self, lan: Domain) -> None:
-        """Its delegate has left the group."""
+        """The delegate at the other end has left the group."""
         self._waiting.pop(lan, None)
         self._measuring.pop(lan, None)
         self._context.cancel_timer("measure", lan)
