@@ -5,7 +5,7 @@ from support.fifonet import G, Net
 from rostra.core.effects import Received
 from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.fifo.kept import KEPT_PER_HOST_MAX
+from rostra.protocols.fifo.early_control import KEPT_PER_HOST_MAX
 from rostra.protocols.fifo.messages import Control, CutRequest, Distances, StartSync, encode
 from rostra.protocols.relaxed.messages import MessageId, Routed
 

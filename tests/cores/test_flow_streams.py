@@ -12,7 +12,7 @@ from rostra.protocols.flow.config import FifoConfig
 from rostra.protocols.flow.early import Early
 from rostra.protocols.flow.fragments import Parts
 from rostra.protocols.flow.messages import Data, Run
-from rostra.protocols.flow.recovery import PROMISES_MAX, Holes, Luck, Promises, Recent
+from rostra.protocols.flow.recovery import REPAIRS_MAX, Holes, Luck, PlannedRepairs, Recent
 from rostra.protocols.flow.runs import block_of, cut, datagrams, is_sound, payloads, take
 from rostra.protocols.flow.streams import Inbound, Store
 
@@ -236,15 +236,15 @@ def test_a_question_that_others_asked_waits_twice_as_long_each_time():
 
 
 @pytest.mark.spec("X-081")
-def test_a_repair_that_somebody_else_made_is_not_made_again():
-    promises = Promises()
-    promises.promise(3, 4, 1.0)
-    promises.promise(3, 4, 0.5)
-    promises.promise(8, 8, 2.0)
-    assert promises.heard(1, 5) == 1
-    assert promises.next_due == 2.0
-    assert [promise.first for promise in promises.due(2.0)] == [8]
-    assert promises.next_due is None
+def test_a_repair_that_another_holder_made_is_not_made_again():
+    repairs = PlannedRepairs()
+    repairs.plan(3, 4, 1.0)
+    repairs.plan(3, 4, 0.5)
+    repairs.plan(8, 8, 2.0)
+    assert repairs.heard(1, 5) == 1
+    assert repairs.next_due == 2.0
+    assert [repair.first for repair in repairs.due(2.0)] == [8]
+    assert repairs.next_due is None
 
 
 @pytest.mark.spec("X-081")
@@ -320,9 +320,9 @@ def test_both_profiles_are_sound():
 @pytest.mark.spec("X-092")
 def test_no_more_is_promised_than_one_holder_should_repair():
     """Of what many miss, each holder repairs a part; the rest is asked for again."""
-    promises = Promises()
-    for number in range(0, 4 * PROMISES_MAX, 2):
-        promises.promise(number, number, 1.0)
-    assert len(promises.due(1.0)) == PROMISES_MAX
-    promises.promise(1, 1, 2.0)
-    assert promises.next_due == 2.0, "there is room again when they are kept"
+    repairs = PlannedRepairs()
+    for number in range(0, 4 * REPAIRS_MAX, 2):
+        repairs.plan(number, number, 1.0)
+    assert len(repairs.due(1.0)) == REPAIRS_MAX
+    repairs.plan(1, 1, 2.0)
+    assert repairs.next_due == 2.0, "there is room again when they are kept"

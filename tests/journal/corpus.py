@@ -45,9 +45,9 @@ from rostra.observe.recording import (
 )
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
-from rostra.sim.again import Again
 from rostra.sim.journal import SimJournal
 from rostra.sim.replay import recordings
+from rostra.sim.replayed_node import ReplayedNode
 from rostra.sim.shapes import clusters, shape
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -338,7 +338,7 @@ def again(name: str) -> None:
     """What nodes order now, in the place of what they ordered; their inputs stay."""
     changed = 0
     for each in recordings(CORPUS / name):
-        node, kept, now = Again(each.began()), [], 0.0
+        node, kept, now = ReplayedNode(each.began()), [], 0.0
         given: list[Any] | None = None  # what came of the last input
         for word in (*each.words(), None):
             match word:

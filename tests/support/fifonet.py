@@ -47,7 +47,7 @@ from rostra.protocols.flow.runs import block_of, payloads
 from rostra.protocols.relaxed import requests as ns
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.local import LocalServer
-from rostra.sim.shelf import Shelf
+from rostra.sim.spill_disk import SimSpillDisk
 
 G = Group("g", ROOT)
 
@@ -398,12 +398,12 @@ class Net:
 
     disk_s = 0.001
 
-    def shelf(self, node: Domain) -> Shelf:
+    def shelf(self, node: Domain) -> SimSpillDisk:
         """The disk of this delegate's present life."""
-        return self.shelves.setdefault((node, self.lives[node], self.epochs.get(node, 1)), Shelf())
+        return self.shelves.setdefault((node, self.lives[node], self.epochs.get(node, 1)), SimSpillDisk())
 
     @property
-    def shelves(self) -> dict[tuple[Domain, int, int], Shelf]:
+    def shelves(self) -> dict[tuple[Domain, int, int], SimSpillDisk]:
         return self.__dict__.setdefault("_shelves", {})
 
     def _replicate(self, lan: Domain, group: Group, message: Any) -> None:

@@ -39,7 +39,7 @@ from rostra.sim.channels import DatagramArrived
 from rostra.sim.fronts import ProgramDid
 from rostra.sim.history import ServerChanged
 from rostra.sim.network import SimLine
-from rostra.sim.shelf import Shelf
+from rostra.sim.spill_disk import SimSpillDisk
 from rostra.stacks import FifoPlan, NodePlan, make_node, make_stack
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class SimProcess:
         self.written = 0  # of those of this life
         self.log_error = ""  # a fault: nothing can be written to logs any more, and why
         self.full = False  # a fault: nothing but ballots finds room there
-        self.shelf = Shelf()  # does not: backlogs of slow receivers
+        self.shelf = SimSpillDisk()  # does not: backlogs of slow receivers
         self.lines: dict[Domain, SimLine] = {}
 
     @property
@@ -369,7 +369,7 @@ class SimNodes:
     def let_lead(self, process: SimProcess, node: Node, leader: Domain) -> None:
         """A replica leads: its node is the domain's server from now on."""
         process.life += 1
-        process.shelf = Shelf()
+        process.shelf = SimSpillDisk()
         process.skew_s = self.processes[leader].skew_s
         process.incarnation = node.incarnation
         process.node = node
@@ -440,7 +440,7 @@ class SimNodes:
             return
         process.life += 1
         process.waking = False
-        process.shelf = Shelf()
+        process.shelf = SimSpillDisk()
         incarnation = process.incarnation = process.incarnation + NUMBERS_PER_LIFE
         path = process.path
         if path in self._world.replicas.of:

@@ -45,7 +45,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.events import Suspected, Trusted
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.requests import Left, Only, Without
-from rostra.sim.again import Again, Diverged
+from rostra.sim.replayed_node import Diverged, ReplayedNode
 
 
 class Recording(Struct, frozen=True):
@@ -126,7 +126,7 @@ class Replayed(Struct, frozen=True):
 def replay(recording: Recording, progress: Callable[[int], None] = lambda inputs: None) -> Replayed:
     """Run the inputs again, and compare."""
     began = recording.began()
-    again = Again(began)
+    again = ReplayedNode(began)
     at, now, first_at, number = 0, 0.0, 0, 0
     given: Input | None = None  # the effects of this are owed
     came: list[Any] = []
@@ -197,7 +197,7 @@ def what_if(
 ) -> list[SettingChange]:
     """What would have come out differently with these settings, as far as the recording can tell."""
     began = recording.began()
-    sides = (Again(began), Again(changed(began, changes)))
+    sides = (ReplayedNode(began), ReplayedNode(changed(began, changes)))
     facts: tuple[list[_Fact], list[_Fact]] = ([], [])
     at, now, number = 0, 0.0, 0
     for word in recording.words():

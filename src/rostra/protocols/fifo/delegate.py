@@ -26,6 +26,7 @@ from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member, Members, Stamp
 from rostra.names import Domain, Endpoint, Group, endpoint, host_of, incarnation_of, inside
 from rostra.protocols.fifo.context import StepContext, delegate_of, lan_of
+from rostra.protocols.fifo.early_control import EarlyControl
 from rostra.protocols.fifo.events import (
     Appointed,
     Heard,
@@ -36,7 +37,6 @@ from rostra.protocols.fifo.events import (
     Spilled,
     SpilledRead,
 )
-from rostra.protocols.fifo.kept import Kept
 from rostra.protocols.fifo.messages import (
     ADHOC,
     Channel,
@@ -158,7 +158,7 @@ class DelegateCore:
         self.locals: dict[Endpoint, Local] = {}
         self.floors: dict[Domain, Stamp] = {}  # of our own LAN
         self._owed: dict[Domain, ViewId] = {}  # answered before our own numbers were complete
-        self.kept = Kept()  # until the snapshot, or until the asker is noticed
+        self.kept = EarlyControl()  # until the snapshot, or until the asker is noticed
         self._requests = RequestPieces()
         self._waiting: dict[Domain, dict[Endpoint, CutRequest]] = {}  # for numbers that we do not know yet
 

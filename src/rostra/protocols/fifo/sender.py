@@ -27,7 +27,7 @@ from rostra.groups.attributes import Role
 from rostra.groups.members import Stamp
 from rostra.names import Endpoint
 from rostra.protocols.fifo.context import is_aggregate, lan_of
-from rostra.protocols.flow.recovery import Hole, Promises
+from rostra.protocols.flow.recovery import Hole, PlannedRepairs
 from rostra.protocols.flow.streams import Inbound
 
 
@@ -96,8 +96,8 @@ class Sender:
         "is_aggregate",
         "lan",
         "meta",
-        "promises",
         "repaired",
+        "repairs",
         "role",
         "stamp",
         "state",
@@ -114,7 +114,7 @@ class Sender:
         self.meta = meta
         self.state = state
         self.inbound = Inbound(start)
-        self.promises = Promises()
+        self.repairs = PlannedRepairs()
         self.begins: dict[Endpoint, float] = {}  # of readers that came later: their first number; inf: none
         self.behind = 0  # in so many more reports our delegate is told that we need nothing from its disk
         self.belows = Belows()

@@ -66,7 +66,7 @@ class Senders:
         self.ended: dict[Stream, EndedStream] = {}
         self.origins = Origins(context)
         self._farewells: dict[Stream, tuple[int, Instant]] = {}  # ended, and home may not know we have all
-        self._troubled: dict[Stream, Sender] = {}  # with holes, or with repairs promised
+        self._troubled: dict[Stream, Sender] = {}  # with holes, or with planned repairs
         self._recover = Alarm(context, "recover")
         self._status = Alarm(context, "status")
         self._since_status = self._bytes_since_status = 0
@@ -332,8 +332,8 @@ class Senders:
         if (final := sender.final) is not None and run.end - 1 > final:
             self._keep_early(data)  # of its next membership, or for when it is back
             return
-        if data.repair and sender.promises.promises:
-            sender.promises.heard(*places_of(data))
+        if data.repair and sender.repairs.repairs:
+            sender.repairs.heard(*places_of(data))
         pieces = inbound.take(run, self._config.held_messages)
         if self._is_read_back(inbound):
             inbound.holes.follows(run.end, self._context.now + self._config.nak_wait_max_s)
@@ -515,10 +515,8 @@ class Senders:
         return self._spilled and inbound.store.bytes >= 2 * self._config.window_bytes
 
     def _watch(self, sender: Sender) -> None:
-        """Wake up when one of its holes or promises is due."""
-        due = [
-            each for each in (self._hole_due(sender.inbound), sender.promises.next_due) if each is not None
-        ]
+        """Wake up when one of its holes or planned repairs is due."""
+        due = [each for each in (self._hole_due(sender.inbound), sender.repairs.next_due) if each is not None]
         if due:
             self._troubled[sender.endpoint] = sender
             self._recover.at(min(due))
@@ -560,8 +558,8 @@ class Senders:
                 attempt = max([hole.asked for hole in due])
                 for nak in questions(stream, due, self._host, attempt, parts):
                     self._context.cast(nak)
-            for promise in sender.promises.due(now):
-                self._repair(sender, (promise.first, promise.last))
+            for planned in sender.repairs.due(now):
+                self._repair(sender, (planned.first, planned.last))
             self._watch(sender)
 
     @property
@@ -579,7 +577,7 @@ class Senders:
         """A part of a message that we have: another holder repaired it."""
         sender = self.running.get(data.stream)
         if sender is not None and data.repair:
-            sender.promises.heard(*places_of(data))
+            sender.repairs.heard(*places_of(data))
 
     def room(self, stream: Stream, number: int) -> int:
         """How many bytes of this stream may be kept in parts for us, if we wait for this number of it."""
@@ -603,7 +601,7 @@ class Senders:
             first, last = low >> NUMBER, high >> NUMBER
             if first < sender.inbound.next and (sender.inbound.store.lowest or last + 1) <= last:
                 wait = self._context.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
-                sender.promises.promise(low, high, self._context.now + wait)
+                sender.repairs.plan(low, high, self._context.now + wait)
         self._watch(sender)
 
     def below(self, below: Below) -> None:

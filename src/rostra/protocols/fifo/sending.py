@@ -20,7 +20,7 @@ from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.events import Credit
 from rostra.protocols.flow.fragments import held, places, places_of
 from rostra.protocols.flow.messages import Data, Heartbeat, Nak, Pulse, Range, Run
-from rostra.protocols.flow.recovery import Promises
+from rostra.protocols.flow.recovery import PlannedRepairs
 from rostra.protocols.flow.runs import cut
 from rostra.protocols.flow.streams import Store
 
@@ -55,7 +55,7 @@ class Outbound:
         self._submitted = 0
         self._credit = 0
         self._bytes_since_credit = 0  # emitted
-        self._promises = Promises()
+        self._repairs = PlannedRepairs()
         self._last_emit: Instant = 0.0
         self._pulse_wait_s = context.config.heartbeat_s
         self._settled_pulses = 0
@@ -216,18 +216,18 @@ class Outbound:
             return
         for first, last in places(nak):
             wait = context.luck.between(config.repair_wait_min_s, config.repair_wait_max_s)
-            self._promises.promise(first, last, context.now + wait)
-        self._repair.at(self._promises.next_due)
+            self._repairs.plan(first, last, context.now + wait)
+        self._repair.at(self._repairs.next_due)
 
     def heard_repair(self, data: Data) -> None:
-        self._promises.heard(*places_of(data))
+        self._repairs.heard(*places_of(data))
 
     def repair(self) -> None:
         self._repair.fired()
-        for promise in self._promises.due(self._context.now):
-            for again in self._held([(promise.first, promise.last)]):
+        for planned in self._repairs.due(self._context.now):
+            for again in self._held([(planned.first, planned.last)]):
                 self._context.cast(again)
-        self._repair.at(self._promises.next_due)
+        self._repair.at(self._repairs.next_due)
 
     def _held(self, asked: Iterable[Range]) -> Iterator[Data]:
         config = self._config

@@ -165,7 +165,7 @@ class Holes:
         return None
 
 
-PROMISES_MAX: Final = 256
+REPAIRS_MAX: Final = 256
 """Repairs that are planned at a time; a receiver that misses more requests it again."""
 
 
@@ -177,36 +177,36 @@ class PlannedRepair(Struct, gc=False):
     due: Instant
 
 
-class Promises:
+class PlannedRepairs:
     """The planned repairs of one holder for one stream."""
 
-    __slots__ = ("promises",)
+    __slots__ = ("repairs",)
 
     def __init__(self) -> None:
-        self.promises: list[PlannedRepair] = []
+        self.repairs: list[PlannedRepair] = []
 
-    def promise(self, first: int, last: int, due: Instant) -> None:
-        if len(self.promises) < PROMISES_MAX and not any(
-            each.first <= first and last <= each.last for each in self.promises
+    def plan(self, first: int, last: int, due: Instant) -> None:
+        if len(self.repairs) < REPAIRS_MAX and not any(
+            each.first <= first and last <= each.last for each in self.repairs
         ):
-            self.promises.append(PlannedRepair(first, last, due))
+            self.repairs.append(PlannedRepair(first, last, due))
 
     def heard(self, first: int, last: int) -> int:
         """Another holder repaired these places: drop the plans that they cover."""
-        kept = [each for each in self.promises if not (first <= each.first and each.last <= last)]
-        gone = len(self.promises) - len(kept)
-        self.promises = kept
+        kept = [each for each in self.repairs if not (first <= each.first and each.last <= last)]
+        gone = len(self.repairs) - len(kept)
+        self.repairs = kept
         return gone
 
     def due(self, now: Instant) -> list[PlannedRepair]:
-        ready = [each for each in self.promises if each.due <= now]
+        ready = [each for each in self.repairs if each.due <= now]
         if ready:
-            self.promises = [each for each in self.promises if each.due > now]
+            self.repairs = [each for each in self.repairs if each.due > now]
         return ready
 
     @property
     def next_due(self) -> Instant | None:
-        return min((each.due for each in self.promises), default=None)
+        return min((each.due for each in self.repairs), default=None)
 
 
 class Recent:

@@ -23,7 +23,7 @@ from rostra.protocols.relaxed.messages import Interest
 from rostra.protocols.relaxed.requests import Absolute
 
 
-class Roll:
+class SortedEndpoints:
     """A sorted set of endpoints that caches its tuple.
 
     Every notice is addressed to the same tuple until an endpoint comes or goes; only then is it made again.
@@ -63,10 +63,10 @@ class LocalGroup:
         self.members: dict[Endpoint, Member] = {}
         self.online: set[Endpoint] = set()  # members that get changes
         self.watchers: set[Endpoint] = set()  # endpoints that get changes without being members
-        self._listed = Roll()
+        self._listed = SortedEndpoints()
         self._records: Members | None = ()
         self._answer: Absolute | None = None
-        self._followers = Roll()
+        self._followers = SortedEndpoints()
 
     def add(self, member: Member, online: bool) -> None:
         self.members[member.endpoint] = member

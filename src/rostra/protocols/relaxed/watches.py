@@ -27,7 +27,7 @@ from rostra.errors import NotMember
 from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.relaxed.config import RelaxedConfig
-from rostra.protocols.relaxed.local_state import Roll
+from rostra.protocols.relaxed.local_state import SortedEndpoints
 from rostra.protocols.relaxed.requests import (
     Absolute,
     AnyNotice,
@@ -65,7 +65,7 @@ class WatchedGroup:
         self.period = period
         self.number = 0  # of the latest change
         self.changes: deque[Changed] = deque()  # the latest ones, without a hole
-        self.watchers = Roll()  # those that have had their snapshot
+        self.watchers = SortedEndpoints()  # those that have had their snapshot
         self.waiting: dict[Endpoint, Place] = {}  # for the first list
         self._records = 0
         self._config = config

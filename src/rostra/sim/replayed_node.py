@@ -34,7 +34,7 @@ class Diverged(Exception):
     """What was recorded cannot happen in what is replayed."""
 
 
-class Again:
+class ReplayedNode:
     """What was recorded, made again: a node, or a replica with its two."""
 
     def __init__(self, began: Began) -> None:

@@ -8,7 +8,7 @@ from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.streams import Store
 
 
-class Shelf:
+class SimSpillDisk:
     """`bytes_max` may be changed at any time: 0 is a disk that has failed."""
 
     def __init__(self, bytes_max: int = 256 << 20) -> None:

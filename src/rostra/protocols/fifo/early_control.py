@@ -11,7 +11,7 @@ KEPT_PER_HOST_MAX: Final = 256
 no other host's; members ask again."""
 
 
-class Kept:
+class EarlyControl:
     """The kept messages, in the order they came; a repeated message is kept once."""
 
     def __init__(self) -> None:
