@@ -700,12 +700,12 @@ def _check_data(world: WorldConfig, domain: Domain, said: DataSettings) -> None:
         mode = world.data_mode(cluster)
         if not world.data_sealed(cluster) and mode in ("auto", "multicast"):
             raise BadInput(
-                f"[data] {cluster} is not sealed, and anybody could speak there by multicast",
+                f"[data] {cluster} is not sealed, and any host could send there by multicast",
                 fix='leave out sealed = false, or write mode = "reflect"',
             )
         if world.data_between(cluster) is not None and not world.data_sealed(cluster):
             raise BadInput(
-                f"[data] {cluster} is not sealed, and anybody could speak between clusters by multicast",
+                f"[data] {cluster} is not sealed, and any host could send between clusters by multicast",
                 fix='leave out sealed = false, or write between = "tree"',
             )
         if mode == "multicast" and not is_possible(world.data_of(cluster)):

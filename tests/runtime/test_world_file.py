@@ -198,11 +198,11 @@ def test_data_travels_as_the_nearest_domain_says() -> None:
         ),
         (
             'us = { between = "239.192.0.1:7790", mode = "reflect", sealed = false }',
-            "anybody could speak between clusters",
+            "any host could send between clusters",
             'between = "tree"',
         ),
         ("us = { datagram_bytes = 100 }", "datagram_bytes is 100", "500 to 60000"),
-        ("us = { sealed = false }", "anybody could speak there", 'mode = "reflect"'),
+        ("us = { sealed = false }", "any host could send there", 'mode = "reflect"'),
         ('"eu.fr.c2" = { mode = "multicast" }', "which is for IPv4", 'mode = "reflect"'),
     ],
 )

@@ -220,8 +220,8 @@ class Me(Joins, Sets):
         else:
             answer = await within(deadline_s + DEADLINE_GRACE_S, asking, "the agent did not answer")
         if type(answer) is requests.Resolved:
-            everybody = {member.endpoint: member for _, members in answer.parts for member in members}
-            members = tuple([everybody[endpoint] for endpoint in sorted(everybody)])
+            found = {member.endpoint: member for _, members in answer.parts for member in members}
+            members = tuple([found[endpoint] for endpoint in sorted(found)])
             return Resolution(members, answer.isolated, scopes=answer.parts)
         return Resolution(answer.members, answer.isolated)
 

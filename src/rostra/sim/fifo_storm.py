@@ -265,17 +265,15 @@ class FifoStorm:
                 program.say(G, b"once more")
         world.run(CLEAR_S / 2)
         assert not self._talking("joining", "leaving"), "a program never got in, or never out"
-        everybody = {program.address for program in members}
+        present = {program.address for program in members}
         for program in members:
-            self._has_everything(program, everybody, members)
+            self._has_everything(program, present, members)
             self._keeps_nothing(program)
 
-    def _has_everything(
-        self, program: SimProgram, everybody: set[Endpoint], members: list[SimProgram]
-    ) -> None:
+    def _has_everything(self, program: SimProgram, present: set[Endpoint], members: list[SimProgram]) -> None:
         conversation = program.conversation(G)
         seen = set(conversation.members)
-        assert seen == everybody, f"{program} sees {sorted(seen)}, not {sorted(everybody)}"
+        assert seen == present, f"{program} sees {sorted(seen)}, not {sorted(present)}"
         for other in members:
             said = other.conversation(G)
             if other is not program and said.role.sends and conversation.role.receives:

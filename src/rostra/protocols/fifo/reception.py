@@ -360,7 +360,7 @@ class Reception:
         ]
         if newcomers:
             self.context.tell_gathered()  # what is in their list is no change for them
-            ready = Ready(self._everybody())
+            ready = Ready(self._first_list())
             for member in newcomers:
                 member.ready = True
                 self.context.tell_one(member, ready)
@@ -528,10 +528,10 @@ class Reception:
             self.lans.joined_all()
         self._let_in()
 
-    def _everybody(self) -> tuple[Listed, ...]:
+    def _first_list(self) -> tuple[Listed, ...]:
         """All members, without senders whose streams have not begun."""
         waits = self.senders.announced if self.role.receives else frozenset()
-        everybody = [
+        listed = [
             (member.endpoint, attributes.role, member.meta)
             for member in self.view.members
             if isinstance(attributes := attributes_of(member), FifoAttributes)
@@ -539,9 +539,9 @@ class Reception:
         ]
         missing = [each for who, each in self.members.items() if who not in self.view]
         if not missing:
-            return tuple(everybody)
+            return tuple(listed)
         ours = [(each.me, each.role, each.meta) for each in missing]
-        return tuple(sorted([*ours, *everybody], key=lambda each: each[0]))
+        return tuple(sorted([*ours, *listed], key=lambda each: each[0]))
 
     def _apply(self, cuts: tuple[Cut, ...]) -> None:
         if self.role.receives:

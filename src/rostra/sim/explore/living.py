@@ -109,10 +109,10 @@ class LivingModel:
         self._numbers = Numbers()
 
     def initial(self) -> LivingWorld:
-        everybody = frozenset(range(self.bounds.members))
-        knows = self._numbers.of(LivingState(1, _list(everybody)))
-        members = tuple([LivingMember(knows, 0, lives=True) for _ in everybody])
-        return LivingWorld(members, (0,) * len(self._verbs), (1, tuple(everybody)))
+        all_members = frozenset(range(self.bounds.members))
+        knows = self._numbers.of(LivingState(1, _list(all_members)))
+        members = tuple([LivingMember(knows, 0, lives=True) for _ in all_members])
+        return LivingWorld(members, (0,) * len(self._verbs), (1, tuple(all_members)))
 
     def actions(self, state: LivingWorld) -> list[LivingAct]:
         limits = [getattr(self.bounds, bound) for bound in self._verbs.values()]
