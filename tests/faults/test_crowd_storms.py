@@ -70,7 +70,7 @@ def test_what_many_programs_ask_in_one_turn_is_answered_in_several():
 
 
 def test_the_bound_on_the_steps_of_a_turn_is_checked(monkeypatch):
-    monkeypatch.setattr(FrontCore, "turn_is_spent", lambda self: False)
+    monkeypatch.setattr(FrontCore, "has_no_time", lambda self: False)
     with pytest.raises(AssertionError, match="steps in one turn"):
         test_what_many_programs_ask_in_one_turn_is_answered_in_several()
 

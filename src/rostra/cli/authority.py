@@ -93,7 +93,7 @@ def withdraw(
 ) -> int:
     """Revoke an authority, and with it those below it: their members have to leave.
 
-    The revocation is sent to an agent or server, which spreads it to all nodes. It cannot be taken back.
+    It is told to an agent or server, which tells the world. It cannot be taken back.
 
     Examples:
 

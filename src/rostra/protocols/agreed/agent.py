@@ -417,7 +417,7 @@ class AgreedAgent(Service):
             self._ask(group, verb, members, self.groups[group].kind, out)
 
     def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
-        """Drop the member, and remove it from the directory."""
+        """Out of our list, and out of the directory."""
         is_spoken_in = self.groups[group].kind.is_spoken_in
         if self.groups[group].kind.is_ordered:
             out.append(AgreedChanged(group))
@@ -474,7 +474,7 @@ class AgreedAgent(Service):
             del self.groups[group]
 
     def _exclude(self, now: Instant, group: Group, me: Endpoint, why: str, out: list[Effect]) -> None:
-        """The group goes on without this member: send it `Excluded`."""
+        """The group goes on without it, which it is told."""
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
             self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
@@ -794,7 +794,7 @@ class AgreedAgent(Service):
 
 
 def _core_server(group: Group, host: Domain) -> Domain:
-    """The server above this host that is in the group's core-set."""
+    """Of the servers above this host, the one in the group's core-set."""
     if parent(host) == group.scope:
         return group.scope
     return Domain(".".join(labels(host)[: depth(group.scope) + 1]))

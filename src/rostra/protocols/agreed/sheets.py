@@ -142,7 +142,7 @@ def changed(properties: Properties, changes: Iterable[tuple[str, str | None]]) -
 
 
 def properties_of(attributes: Mapping[str, str]) -> Properties:
-    """Attributes as a program writes them."""
+    """As a program says them."""
     for key, value in attributes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise BadInput(f"attribute {key!r}: {value!r}", fix="names and values are texts")

@@ -122,7 +122,7 @@ class Admission:
         return plain
 
 
-def delivery_refusal(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
+def why_not_spoken(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
     """Why an agreed group cannot be joined with this delivery, role or policy for slow readers."""
     if join.delivery is DeliveryKind.NONE:
         return None

@@ -49,7 +49,7 @@ from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
-from rostra.protocols.front.admission import Admission, EnteringPrograms, delivery_refusal
+from rostra.protocols.front.admission import Admission, EnteringPrograms, why_not_spoken
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
@@ -166,7 +166,7 @@ class FrontCore:
         self.port.count("over_share", "programs")
         return Unreachable(f"{self.path} has no place: {refusal.what}", fix=refusal.fix)
 
-    def administration_refusal(self) -> Denied:
+    def no_administration(self) -> Denied:
         self.port.count("refused", NotAllowed.code)
         return denied(
             NotAllowed(
@@ -188,7 +188,7 @@ class FrontCore:
         self.carry_out(self._watch.step(now, ProgramHeard(session.number)))
 
     def lost(self, session: ProgramSession, why: str) -> None:
-        """Its connection is closed: all its endpoints are gone."""
+        """Its connection is gone: whatever it had open died with it."""
         del self.by_number[session.number]
         self.unread.pop(session, None)
         session.link.gone()
@@ -212,20 +212,20 @@ class FrontCore:
                 endpoints=len(endpoints),
                 because=why,
             )
-            # At the end of the turn: of a crowd that dies, none is sent the deaths of the others.
+        if endpoints:  # at the end of the turn: of a crowd that dies, none is sent the deaths of the others
             names = [name_of(endpoint) for endpoint in endpoints]
             gone = [EndpointGone(endpoint, why, session.given_up) for endpoint in endpoints]
             self._dying.update(zip(names, gone, strict=True))
             self.port.at_end_of_turn(lambda: self.end_endpoints(names))
 
     def end_endpoints(self, names: Iterable[str]) -> None:
-        """Report endpoints as gone to the stack; also before another program opens one of the same name."""
+        """Let the stack know of those that are gone; also before another program opens one of that name."""
         for name in names:
             if (gone := self._dying.pop(name, None)) is not None:
                 self.port.step(gone)
 
     def close_all(self, session: ProgramSession) -> None:
-        """Close its endpoints in its name, so that other members are notified of leaves, not of a crash."""
+        """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
         for endpoint in list(session.endpoints.values()):
             self._forget(session, endpoint)
             self.ask_ourselves(endpoint, Close())
@@ -519,7 +519,7 @@ class FrontCore:
         *,
         is_new: bool,
     ) -> None:
-        """A restricted name: its authority is asked for a proof, and `then` is called with it."""
+        """The authority of a restricted name is asked first; the program enters with its proof."""
         group, place = enter.group, (endpoint, enter.group)
         is_led = type(enter) is Enter and enter.membership is MembershipKind.LED
 
@@ -546,8 +546,8 @@ class FrontCore:
         )
         self.port.step(Asked(endpoint, our_token, join))
 
-    def leaves(self, endpoint: Endpoint, group: Group) -> None:
-        """It leaves. A join that still waits for its authority will be refused."""
+    def exits(self, endpoint: Endpoint, group: Group) -> None:
+        """Before it is in, perhaps."""
         place = endpoint, group
         if place in self._proving:
             self._proving[place] = self._proving[place][0], False
@@ -563,7 +563,7 @@ class FrontCore:
         is_proven: bool = False,
     ) -> None:
         """Views are items in order, so a program that does not read is paused here as well."""
-        refusal = delivery_refusal(join, has_streams=HOST in self.port.stack)
+        refusal = why_not_spoken(join, has_streams=HOST in self.port.stack)
         if refusal is not None:
             self.settled(session, endpoint, join, refusal, is_new=is_new)
             session.answer(token, refusal)
@@ -625,13 +625,13 @@ class FrontCore:
     def leave_agreed(
         self, session: ProgramSession, token: int, endpoint: Endpoint, leave: LeaveAgreed | LeaveOrdered
     ) -> None:
-        self.leaves(endpoint, leave.group)
+        self.exits(endpoint, leave.group)
         orders = self.port.stack.find(ORDER_AGENT)
         monitored = orders is not None and leave.group in orders.monitored.groups
         asked = OrderLeaveAsked if monitored else AgreedLeaveAsked
         self.port.step(asked(endpoint, session.expect(token, endpoint, leave), leave.group))
 
-    def turn_is_spent(self) -> bool:
+    def has_no_time(self) -> bool:
         """Has this turn no time for further requests? The clock is read once in `LOOK_EVERY` calls."""
         turn = self.port.turn
         self._arrivals += 1

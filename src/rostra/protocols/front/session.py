@@ -356,7 +356,7 @@ class ProgramSession:
         front.heard(self)
         if self._later is not None:
             self._later += items
-        elif front.turn_is_spent():
+        elif front.has_no_time():
             self._put_off(items)
             self._port.at_end_of_turn(self.go_on)
         elif len(items) == 1:
@@ -368,7 +368,7 @@ class ProgramSession:
         front = self.front
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
-            if taken == items_max or self._answers > records_max or (taken and front.turn_is_spent()):
+            if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
                 self._put_off([item, *items])
                 self._port.in_next_turn(self.go_on)
                 return
@@ -402,7 +402,7 @@ class ProgramSession:
                     return
 
     def _put_off(self, items: list[Any]) -> None:
-        """Handle these in a later turn, and read nothing more until then. Pings are answered now."""
+        """Look at these later, and read nothing more until then. A ping is answered now."""
         for item in items:
             if type(item) is Ping:
                 self.link.say(Pong(item.number))
@@ -477,7 +477,7 @@ class ProgramSession:
             self.answer(token, denied(alone))
             return
         if not self.administers and isinstance(request, _ADMINISTRATION):
-            self.answer(token, front.administration_refusal())
+            self.answer(token, front.no_administration())
             return
         if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
@@ -504,7 +504,7 @@ class ProgramSession:
             front.enter(self, token, endpoint, request, is_new=is_new)
         elif type(request) is Exit:
             self.link.left(request.group)
-            front.leaves(endpoint, request.group)
+            front.exits(endpoint, request.group)
             front.port.step(LeaveAsked(endpoint, self.expect(token, endpoint, request), request.group))
         elif type(request) is JoinAgreed:
             front.join_agreed(self, token, endpoint, request, is_new=is_new)

@@ -401,7 +401,7 @@ class LedAgent(Service):
             self._call(AGENT, Asked(old, self._own_token(group), Leave(group)))
 
     def _put_out(self, group: Group, notice: PutOut) -> None:
-        """Another kind stands: remove all members of this host, with the reason."""
+        """Another kind stands: all members of this host go, and are told why."""
         known = self.sets.pop(group)
         for me in sorted(known.members):
             if me != known.signpost:
