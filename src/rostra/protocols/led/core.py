@@ -69,6 +69,7 @@ CONNECT: Final = "connect"
 REPORT: Final = "report"
 FLATTEN: Final = "flatten"
 TIMERS: Final = (ASSERT, CONNECT, REPORT, FLATTEN)
+LEAD_ELSEWHERE: Final = "leave led groups, or join on a host of another cluster"
 GRACE: Final = "grace "
 """With the agent behind it: the timer of a child whose circuit is lost."""
 
@@ -89,6 +90,14 @@ class LeaderNamed(Event, frozen=True):
 
     number: int
     leader: Domain
+
+
+class LeadingRefused(Event, frozen=True):
+    """The present registrar lets us not lead: for want of room, or of a claim."""
+
+    number: int
+    full: bool
+    why: str
 
 
 class RegistrarChanged(Event, frozen=True):
@@ -133,6 +142,15 @@ class WantCircuit(Effect, frozen=True):
     peer: Domain
 
 
+class MembersRefused(Effect, frozen=True):
+    """These members of this host cannot be on the list: they have to go."""
+
+    group: Group
+    names: tuple[str, ...]
+    why: str
+    fix: str
+
+
 class _Wish(Struct, frozen=True):
     """A timer: the same wish as before the step leaves it running."""
 
@@ -158,6 +176,8 @@ class TreeCore:
                 self._went(name, up, out)
             case LeaderNamed(number, leader):
                 self._named(number, leader, up, out)
+            case LeadingRefused():
+                self._not_leading(event, up, out)
             case RegistrarChanged():
                 self._registrar_changed(out)
             case CircuitUp(peer):
@@ -312,6 +332,24 @@ class TreeCore:
                 self._attach(leader, 0, up, out)
             case _:
                 out.append(Ignored("AssertReply", "not contending"))
+
+    def _not_leading(self, refused: LeadingRefused, up: Container[Domain], out: list[Effect]) -> None:
+        """Without a leader nobody lists our members. A leader goes on, and asserts again; without members of
+        its own it has no claim, and its children look for another parent."""
+        record, full = self.record, refused.full
+        match None if record is None else record.standing:
+            case (Contend(number, waits=False) | Leader(number)) as standing if number == refused.number:
+                assert record is not None, "a standing without a record"
+                if not record.local and not (full and isinstance(standing, Leader)):
+                    self._resign(up, out)
+                    self._end_if_empty(up, out)
+                elif full and isinstance(standing, Contend):
+                    self._resign(up, out)
+                    names = tuple([each.name for each in record.local])
+                    why = f"{self.group} has no leader: {refused.why}"
+                    out.append(MembersRefused(self.group, names, why, LEAD_ELSEWHERE))
+            case _:
+                out.append(Ignored("LeadRefused", "late reply"))
 
     # Attaching
 

@@ -176,6 +176,13 @@ class AssertReply(SetLetter, frozen=True, tag=17):
     leader: Domain
 
 
+class LeadRefused(SetLetter, frozen=True, tag=33):
+    """You do not lead this set, and no other agent does: a code of `rostra.errors`, and why."""
+
+    code: str
+    why: str
+
+
 class NotRegistrar(SetLetter, frozen=True, tag=18):
     believed: Domain | None = None
 
@@ -272,6 +279,7 @@ Datagram = (
     | Assert
     | ProvenAssert
     | AssertReply
+    | LeadRefused
     | NotRegistrar
     | SetReleased
     | LeaderProbe
