@@ -107,7 +107,7 @@ from rostra.protocols.led.messages import (
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
 from rostra.protocols.led.proven import is_refused, let_through, with_permit
 from rostra.protocols.led.queries import ListQueries, ListQuery
-from rostra.protocols.led.refused import lead_refused, put_out, put_out_all
+from rostra.protocols.led.refused import lead_refused, list_full, put_out, put_out_all
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
     AnySetRequest,
@@ -216,9 +216,8 @@ class LedAgent(Service):
                 self.leave(me, group, gone=False)
                 out.append(Answer(token, Done()))
             case SpeakerCame(me, group, meta):
-                self.sets.setdefault(group, LedSet()).members[me] = LedStay(False, meta, speaks=True)
-                proof = self.directory.gate.permits.get((me, group), b"")
-                self.tree_step(group, MemberCame(LocalMember(local_name(me), meta, proof)))
+                known = self.sets.setdefault(group, LedSet())
+                self._came(group, known, me, LedStay(False, meta, speaks=True))
             case SpeakerWent(me, group):
                 self.leave(me, group, gone=True)
             case Asked(me) | EndpointGone(me):  # to close it
@@ -348,12 +347,18 @@ class LedAgent(Service):
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
         is_new = me not in known.members
-        known.members[me] = LedStay(join.online, join.meta, join.closed)
-        proof = self.directory.gate.permits.get((me, join.group), b"")
-        self.tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta, proof)))
-        self.out.append(Answer(asked.token, Done()))
-        if join.online and is_new:
+        self._came(join.group, known, me, LedStay(join.online, join.meta, join.closed))
+        has_room = me in known.members
+        self.out.append(Answer(asked.token, Done() if has_room else list_full(join.group)))
+        if join.online and is_new and has_room:
             self.following.follow(join.group, (me,))
+
+    def _came(self, group: Group, known: LedSet, me: Endpoint, stay: LedStay) -> None:
+        before, known.members[me] = known.members.get(me), stay
+        proof = self.directory.gate.permits.get((me, group), b"")
+        self.tree_step(group, MemberCame(LocalMember(local_name(me), stay.meta, proof)))
+        if (tree := self.trees.get(group)) is not None and tree.record is not None:
+            stay.since = tree.record.version if before is None else before.since
 
     def _asked_of_set(self, me: Endpoint, token: int, request: JoinLed | AnySetRequest) -> None:
         match request:
