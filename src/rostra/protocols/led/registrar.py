@@ -39,7 +39,7 @@ from rostra.protocols.led.messages import (
 from rostra.protocols.led.observed import LeaderRefused
 
 REFUSED_MAX: Final = 1_024
-"""Clusters whose refusals observers were shown."""
+"""Clusters whose refusals of one kind observers were shown."""
 
 PROBE: Final = "probe"
 LEASES: Final[TimerKey] = ("led", "leases")
@@ -85,7 +85,7 @@ class Registrar:
         self._probes = 0
         self._names: Counter[Domain] = Counter()  # how many each leads
         self._names_in = SharedRoom(NAMES_MAX)  # and the agents of each cluster
-        self._refused: dict[Domain, Instant] = {}  # clusters, and since when observers know of it
+        self._refused: dict[tuple[Domain, str], Instant] = {}  # clusters, and since when observers know of it
         self._waits = False  # for LEASES
 
     def step(self, now: Instant, sender: Domain, letter: RegistrarLetter) -> list[Effect]:
@@ -187,12 +187,12 @@ class Registrar:
     def _refuse(
         self, now: Instant, asserter: Asserter, group: Group, code: str, why: str, out: list[Effect]
     ) -> None:
-        """It may ask again and again: observers are shown it once in a lease for each cluster."""
-        sender, cluster = asserter.agent, parent(asserter.agent)
+        """It may ask again and again: observers are shown it once in a lease for each cluster and code."""
+        sender, of = asserter.agent, (parent(asserter.agent), code)
         out.append(PostLetter(sender, LeadRefused(group, asserter.number, code, why)))
-        if now - self._refused.get(cluster, -self.config.lease_s) >= self.config.lease_s:
-            self._refused.pop(cluster, None)
-            self._refused[cluster] = now
+        if now - self._refused.get(of, -self.config.lease_s) >= self.config.lease_s:
+            self._refused.pop(of, None)
+            self._refused[of] = now
             if len(self._refused) > REFUSED_MAX:
                 del self._refused[next(iter(self._refused))]
             out.append(LeaderRefused(sender, group, why))
