@@ -555,11 +555,11 @@ class TreeCore:
                 return
         assert record is not None, "a parent of nothing"
         versions = dict(kept)
-        for child in record.children:
-            below = [each.origin for each in child.entries if each.origin in versions]
-            if below and child.agent in up:
+        for report in record.children:
+            below = [each.origin for each in report.entries if each.origin in versions]
+            if below and report.agent in up:
                 those = tuple([(origin, versions[origin]) for origin in below])
-                out.append(SendTree(child.agent, ListRefused(self.group, those)))
+                out.append(SendTree(report.agent, ListRefused(self.group, those)))
         if self.me.path in versions:
             out.append(self._too_large(newer=versions[self.me.path]))
 
