@@ -163,6 +163,8 @@ class TerminalScreen:
         for label, text in rows:
             self._answers.print(f"  [dim]{label:<11}[/]{text}")
         self._answers.print()
+        if reach := up.plan.describe_reach():
+            self.say(reach)
         for each in up.others:
             self.say(f"another small world is up already, at {each.dashboard} (process {each.pid})")
 
