@@ -280,6 +280,18 @@ def test_what_a_lost_child_reported_goes_and_nothing_else() -> None:
     assert [entry.origin for entry in report.entries] == [H1, H4]
 
 
+@pytest.mark.spec("S-065", "S-048")
+def test_entries_of_an_older_life_are_void_as_soon_as_one_of_the_new_life_is_here() -> None:
+    """H5 was below H3 in its first life, with a high version; it is below H4 in its second."""
+    core = leader()
+    for peer, life, version, name in ((H3, 1, 99, "old#1"), (H4, 2, 1, "new#1")):
+        below = (ListEntry(peer, 1, 1), ListEntry(H5, life, version, (LocalMember(name),)))
+        core.step(TreeReceived(peer, AttachAsked(CHESS, 1, below)), EVERYONE)
+    assert [member.name for entry in core.entries if entry.origin == H5 for member in entry.members] == [
+        "new#1"
+    ]
+
+
 @pytest.mark.spec("S-043")
 def test_a_child_moves_to_the_root_and_leaves_its_parent_when_it_is_in() -> None:
     core = child(root=H3)
