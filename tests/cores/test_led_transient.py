@@ -42,7 +42,7 @@ from rostra.protocols.led.requests import (
 from rostra.protocols.led.sequences import VehiclePolicy
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.relaxed.requests import Denied, Done, Open, Resolve
-from tests.cores.test_led_services import EU, H2, H3, Agent, letters
+from tests.cores.test_led_services import CHESS, EU, H2, H3, Agent, letters
 
 ANN = Endpoint("eu.fr.h1/ann#1")
 EVE, DAN = Endpoint("eu.fr.h2/eve#9"), Endpoint("eu.fr.h3/dan#4")
@@ -278,18 +278,21 @@ def test_all_messages_of_a_sequence_have_one_vehicle_and_numbers_of_their_own() 
 
 
 @pytest.mark.spec("S-087")
-def test_a_sequence_ends_with_those_that_had_its_last_message() -> None:
-    """Both have the first message, and eve alone the second; then both are out of reach."""
-    owner = Owner(H2, H3)
-    number = opened(owner, THEIRS, EVE, DAN)
-    for message, hosts in ((1, (H2, H3)), (2, (H2,))):
+@pytest.mark.parametrize(("had", "served"), [(2, (EVE,)), (1, ()), (0, ())])
+def test_a_sequence_ends_with_those_that_had_its_last_message(had: int, served: tuple[Endpoint, ...]) -> None:
+    """Of two messages eve's host confirmed so many; then it is out of reach."""
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    for _ in range(2):
         owner.ask(SendSequence(number, b"e4"))
-        for host, name in ((H2, "eve#9"), (H3, "dan#4")):
-            if host in hosts:
-                owner.receive(host, SequenceTaken(THEIRS, number, message, (name,)))
-    owner.receive(H3, SequenceTaken(THEIRS, number, 1, (), ("dan#4",)))
-    _, ended = owner.notices(owner.receive(H2, SequenceTaken(THEIRS, number, 2, (), ("eve#9",))))
-    assert ended == SequenceEnded(number, (EVE,))
+    for message in range(1, had + 1):
+        owner.receive(H2, SequenceTaken(THEIRS, number, message, ("eve#9",)))
+    out = owner.led._begin(1.0)
+    owner.led.sequences.circuit_down(H2)
+    for _ in range(2):  # another circuit is asked for, and does not come up
+        owner.led.sequences.fired(H2)
+    shrunk, ended = owner.notices(list(out))
+    assert shrunk == SequenceShrunk(number, (EVE,), "lost") and ended == SequenceEnded(number, served)
 
 
 PUBLIC, RESTRICTED = Group("chess", EU), Group("acme!payroll", EU)
@@ -327,3 +330,16 @@ def test_leaving_and_asking_are_for_every_kind_and_everybody(group: Group) -> No
     asked = owner.ask(ResolveSet(group) if group == THEIRS else Resolve(group.name, EU))
     assert [each for each in asked if isinstance(each, Send)]
     assert not [each for each in asked if isinstance(each, Answer)]
+
+
+@pytest.mark.spec("S-086")
+def test_an_endpoint_that_left_is_a_destination_until_it_closes_though_others_of_its_host_are_in() -> None:
+    agent = Owner()
+    agent.lead()
+    agent.step(Asked(Domain(""), 3, Open("bob")))
+    agent.step(Asked(agent.local.names["bob"], 4, JoinLed(CHESS, online=False)))
+    agent.step(Asked(ANN, 5, LeaveLed(CHESS)))
+    data = SequenceData(CHESS, 3, "eve#9", 1, ("ann#1",), 1, b"e4")
+    assert letters(agent.receive(H2, data)) == [(H2, SequenceTaken(CHESS, 3, 1, ("ann#1",)))]
+    agent.step(EndpointGone(ANN))
+    assert letters(agent.receive(H2, data)) == [(H2, SequenceTaken(CHESS, 3, 1, (), ("ann#1",)))]
