@@ -6,14 +6,19 @@ from typing import Any
 import pytest
 
 from rostra.groups.attributes import Role
+from rostra.groups.kinds import MembershipKind
 from rostra.groups.members import Cause
-from rostra.names import ROOT, Group, incarnation_of
+from rostra.names import ROOT, Domain, Group, incarnation_of
+from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
+from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered
+from rostra.protocols.claims.agent import CLAIM_AGENT
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.messages import Ask, Goodbye
 from rostra.protocols.front.session import ProgramSession
+from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import Denied, Done, Join, Leave, Left, Open, Watch
 from rostra.sim import World
-from tests.cores.test_front import ANN, EVE, Caller, front
+from tests.cores.test_front import ANN, EVE, HOST, Caller, front
 
 CHESS = Group("chess", ROOT)
 
@@ -92,3 +97,26 @@ def test_one_that_was_refused_is_forgotten_when_it_is_out() -> None:
         answers.append(eve._answers[token])
     assert [type(each) for each in answers] == [Denied, Denied]
     assert front(world)._entering.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("join", "leave"),
+    [
+        (Enter(CHESS, membership=MembershipKind.LED), Exit(CHESS)),
+        (JoinAgreed(CHESS), LeaveAgreed(CHESS)),
+        (JoinOrdered(CHESS), LeaveOrdered(CHESS)),
+        (JoinOrdered(CHESS, MembershipKind.RELAXED), LeaveOrdered(CHESS)),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_one_that_leaves_before_its_claim_is_answered_is_out_everywhere(join: Any, leave: Any) -> None:
+    """The leave was sent before the join: servers kept a row, and so many fill a host's share of them."""
+    world = World(1, domains={"haifa": 2, "paris": 1}, fifo=True).settle()
+    eve = Caller(world, EVE)
+    eve.ask(join)
+    eve.ask(leave)
+    world.settle()
+    for path in ("haifa", "paris", "world"):
+        assert CHESS not in world.processes[Domain(path)].stack[SERVER].table.rows, path
+    claims = world.processes[Domain(HOST)].stack[CLAIM_AGENT]
+    assert not (claims.held or claims.asked or claims.releasing or claims._alone)
