@@ -160,6 +160,7 @@ class AgreedAgent(Service):
         self._number = 0
         self._token = FIRST_TOKEN
         self._own: dict[int, tuple[Group, Endpoint] | None] = {}  # what we asked other services, and for whom
+        self._left: list[tuple[Group, Endpoint]] = []  # while they claimed
         self._waits = False  # for AGAIN
         self.drains: list[Draining] = []
 
@@ -236,17 +237,18 @@ class AgreedAgent(Service):
         rest: list[Effect] = []
         for effect in effects:
             if type(effect) is Answer and effect.token < FIRST_TOKEN:
-                about = self._own.pop(effect.token, None)  # none: its endpoint is gone meanwhile
-                if about is not None:
+                if (about := self._own.pop(effect.token, None)) is not None:  # else its endpoint is gone
                     self._answered_us(now, *about, effect.result, rest)
                 continue
             rest.append(effect)
             if type(effect) is Tell and type(effect.notice) is PutOut:
                 notice = effect.notice
                 for me in effect.endpoints:
-                    member = self._find(notice.group, me)
-                    if member is not None:
+                    if self._find(notice.group, me) is not None:
                         self._exclude(now, notice.group, me, notice.refusal.what, rest)
+        left, self._left = self._left, []
+        for group, me in left:  # after all that their joins ordered
+            self.drop(now, group, me, rest)
         self._wait(rest)
         return rest
 
@@ -337,7 +339,7 @@ class AgreedAgent(Service):
             case StayLeaving(), Denied():
                 self._forget(group, me)
             case StayLeaving(), _:
-                self._drop(now, group, me, out)
+                self._left.append((group, me))
             case StayClaiming(event), _:
                 stamp = self._agent.groups[group].members[me].stamp
                 id = MemberId(me, stamp)
@@ -378,7 +380,7 @@ class AgreedAgent(Service):
     def _take_back(
         self, now: Instant, event: AgreedJoinAsked, refusal: RostraError, out: list[Effect]
     ) -> None:
-        self._drop(now, event.group, event.endpoint, out)
+        self.drop(now, event.group, event.endpoint, out)
         out.append(Answer(event.token, denied(refusal)))
 
     # Leaving
@@ -396,7 +398,7 @@ class AgreedAgent(Service):
             return
         for token in [token for token, about in self._own.items() if about == (group, me)]:
             self._own[token] = None
-        self._drop(now, group, me, out)
+        self.drop(now, group, me, out)
 
     def _gone(self, me: Endpoint, verb: GroupVerb, out: list[Effect]) -> None:
         """Its program has closed it, or died. The directory hears of it by itself."""
@@ -416,7 +418,7 @@ class AgreedAgent(Service):
             members = tuple([AgreedMember(id, 0) for id in ids])
             self._ask(group, verb, members, self.groups[group].kind, out)
 
-    def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
+    def drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
         """Out of our list, and out of the directory."""
         is_spoken_in = self.groups[group].kind.is_spoken_in
         if self.groups[group].kind.is_ordered:
@@ -432,8 +434,6 @@ class AgreedAgent(Service):
             self._call(now, AGENT, Asked(me, self._token, Leave(group)), out)
             stamp = (self._agent.incarnation, self._agent.counter)
             out.append(AgreedUnlisted(me, group, stamp, Cause.LEAVE))
-
-    drop = _drop
 
     def members_of(self, group: Group) -> Collection[Endpoint]:
         known = self.groups.get(group)
@@ -478,7 +478,7 @@ class AgreedAgent(Service):
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
             self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
-            self._drop(now, group, me, out)
+            self.drop(now, group, me, out)
             out.append(Deliver(me, group, Excluded(why)))
         elif isinstance(stage, StayAsking):
             self._take_back(now, stage.event, NotAllowed(why), out)
