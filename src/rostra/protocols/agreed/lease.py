@@ -132,8 +132,10 @@ class SetLease:
         self.questions = Questions()
         self._answers: dict[ServerId, Confirmation] = {}
         self._history: dict[Pid, None] = {}  # what we committed, the last one last
+        self.version = 0  # grows with every answer and commit
 
     def committed(self, pid: Pid) -> None:
+        self.version += 1
         self._history[pid] = None
         for old in list(self._history)[:-HISTORY_MAX]:
             del self._history[old]
@@ -146,6 +148,7 @@ class SetLease:
         until = asked_at + doubt_after_s
         if who not in self._answers or until >= self._answers[who].until:
             self._answers[who] = Confirmation(until, answer.base, frozenset(answer.tried))
+            self.version += 1
         return True
 
     def counted(self, state: SetState) -> dict[ServerId, Instant]:
