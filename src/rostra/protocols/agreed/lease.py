@@ -37,6 +37,7 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.core.effects import Instant, TimerKey
+from rostra.names import Domain, Group, depth, labels, parent
 from rostra.protocols.agreed.branch import LeaseAsked, LeaseConfirmed, LeaseGiven
 from rostra.protocols.agreed.changes import Pid, ServerId
 from rostra.protocols.agreed.groups import AgreedGroup, members_present, rules_of
@@ -186,3 +187,15 @@ def lives_until(state: SetState, known: AgreedGroup, counted: dict[ServerId, Ins
         if verdict(rules[0], members_present(state.view, known.view, absent), known.living).lives:
             return end
     return NEVER
+
+
+def core_server(group: Group, host: Domain) -> Domain:
+    """Of the servers above this host, the one in the group's core-set."""
+    if parent(host) == group.scope:
+        return group.scope
+    return Domain(".".join(labels(host)[: depth(group.scope) + 1]))
+
+
+def servers_between(group: Group, host: Domain) -> int:
+    """How many there are above this host before that one."""
+    return depth(parent(host)) - depth(core_server(group, host))

@@ -197,7 +197,7 @@ class Leasing(ABC):
         above = self._neighbours.parent
         if self._carried and now < self._wanted_until and above in self._neighbours.up:
             if now >= self._ask_at:
-                self._ask_at = now + every_s
+                self._ask_at = now + every_s / 4
                 out.append(Send(above, self._branch_lease.ask(now)))
             moments.append(self._ask_at)
         self.stack.alarm_at, self.stack.alarm = min(moments), ALARM
