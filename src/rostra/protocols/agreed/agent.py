@@ -62,7 +62,7 @@ from rostra.errors import (
 )
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Cause
-from rostra.names import Domain, Endpoint, Group, depth, inside, labels, parent, scope_to_use
+from rostra.names import Domain, Endpoint, Group, inside, parent, scope_to_use
 from rostra.protocols.agreed.branch import (
     BranchCut,
     HolderAsked,
@@ -90,7 +90,7 @@ from rostra.protocols.agreed.events import (
 )
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.groups import AGREED, AgreedMember
-from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
+from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease, core_server, servers_between
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
@@ -493,7 +493,7 @@ class AgreedAgent(Service):
                 self._told(now, message, out)
             case BranchCut(domain):
                 for group in sorted([name for name, each in self.groups.items() if not self._follows(each)]):
-                    core = _core_server(group, self.host)
+                    core = core_server(group, self.host)
                     if core != domain and inside(core, domain):
                         self._block(group, f"{domain} cannot reach {parent(domain)}", out)
             case HoldingsAsked(_, None):
@@ -601,7 +601,7 @@ class AgreedAgent(Service):
         """By what the servers said last."""
         if not is_exclusive(self.groups[group].kind):
             return FOR_EVER
-        return self._lease.ends_at(depth(self._server) - depth(_core_server(group, self.host)))
+        return self._lease.ends_at(servers_between(group, self.host))
 
     def _mind_lease(self, now: Instant, out: list[Effect]) -> None:
         """First of all: has it run out, or is it back?"""
@@ -620,13 +620,20 @@ class AgreedAgent(Service):
     def _renew_lease(self, now: Instant, out: list[Effect]) -> None:
         """Last of all: ask again, if it is time, and be woken in time."""
         self._mind_lease(now, out)
-        ends = [self._lives_until(group) for group, known in self.groups.items() if is_exclusive(known.kind)]
+        leased = [group for group, known in self.groups.items() if is_exclusive(known.kind)]
+        ends = [self._lives_until(group) for group in leased]
         self.stack.alarm_at, self.stack.alarm = FOR_EVER, ALARM
         if not ends or not self.up:
             return
         if now >= self._ask_at:
-            every_s = self._config.lease_every_s
-            self._ask_at = now + (every_s if min(ends) > now else every_s / 4)
+            often = (
+                4
+                if min(ends) <= now
+                else 2
+                if any(servers_between(group, self.host) for group in leased)
+                else 1
+            )
+            self._ask_at = now + self._config.lease_every_s / often
             out.append(Send(self._server, self._lease.ask(now)))
         self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
 
@@ -791,10 +798,3 @@ class AgreedAgent(Service):
     def _find(self, group: Group, me: Endpoint) -> HostMember | None:
         known = self.groups.get(group)
         return None if known is None else known.members.get(me)
-
-
-def _core_server(group: Group, host: Domain) -> Domain:
-    """Of the servers above this host, the one in the group's core-set."""
-    if parent(host) == group.scope:
-        return group.scope
-    return Domain(".".join(labels(host)[: depth(group.scope) + 1]))
