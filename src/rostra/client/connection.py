@@ -234,7 +234,8 @@ class AgentConnection:
         """
         if self.ended is not None:
             raise again(self.ended)
-        check_request(request)
+        if not share:
+            check_request(request)  # those that are shared are made, and checked, once (`me._question`)
         future = self._loop.create_future()
         if share:
             token = self._asking.get((number, request))

@@ -52,6 +52,7 @@ from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import Life, NotDelivered
 from rostra.transport.dialler import dialler
 from rostra.wire import NO_ENDPOINT, Reading
+from rostra.wire.encoder import check_request
 
 DEADLINE_GRACE_S: Final = 1.0
 """The agent keeps the deadlines of questions. If even its refusal does not come, this much later, the program
@@ -647,4 +648,6 @@ def _question(group: str, scope: str | None, deadline_s: float | None) -> reques
     if deadline_s is not None:
         check_deadline(deadline_s)
     parse_group_name(group)
-    return requests.Resolve(group, None if scope is None else parse_scope(scope), deadline_s)
+    question = requests.Resolve(group, None if scope is None else parse_scope(scope), deadline_s)
+    check_request(question)
+    return question
