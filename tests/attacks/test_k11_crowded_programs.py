@@ -15,6 +15,7 @@ from rostra.protocols.claims.agent import CLAIM_AGENT
 from rostra.protocols.fifo.requests import Enter, Exit
 from rostra.protocols.front.messages import Ask, Goodbye
 from rostra.protocols.front.session import ProgramSession
+from rostra.protocols.led.requests import JoinLed, LeaveLed
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.requests import Denied, Done, Join, Leave, Left, Open, Watch
 from rostra.sim import World
@@ -103,6 +104,7 @@ def test_one_that_was_refused_is_forgotten_when_it_is_out() -> None:
     ("join", "leave"),
     [
         (Enter(CHESS, membership=MembershipKind.LED), Exit(CHESS)),
+        (JoinLed(CHESS), LeaveLed(CHESS)),
         (JoinAgreed(CHESS), LeaveAgreed(CHESS)),
         (JoinOrdered(CHESS), LeaveOrdered(CHESS)),
         (JoinOrdered(CHESS, MembershipKind.RELAXED), LeaveOrdered(CHESS)),

@@ -194,6 +194,7 @@ class LedAgent(Service):
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._stood: dict[Group, Stood] = {}  # as observers were shown it
+        self._left: list[tuple[Endpoint, Group]] = []  # those that left while the kind was claimed for them
         self._ticking = False
         self._calming = False
         self._now: Instant = 0.0
@@ -338,11 +339,7 @@ class LedAgent(Service):
             for asked in waiting:
                 self._enter(known, asked)
         else:  # it left meanwhile
-            self._call(AGENT, Asked(claimer, self._own_token(group), Leave(group)))
-            if known.waiting:
-                self._claim(group, known)
-            else:
-                self._forget_if_empty(group)
+            self._left.append((claimer, group))
 
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
@@ -425,6 +422,13 @@ class LedAgent(Service):
                 self.resolving.found(effect)
             else:
                 self.out.append(effect)
+        left, self._left = self._left, []
+        for me, group in left:  # after all that their joins ordered
+            self._call(AGENT, Asked(me, self._own_token(group), Leave(group)))
+            if (known := self.sets.get(group)) is not None and known.waiting and known.claiming is None:
+                self._claim(group, known)
+            else:
+                self._forget_if_empty(group)
 
     def _call(self, name: ServiceName[Any], event: Event) -> None:
         self._sift(self.stack.call(self._now, self, name, event))
