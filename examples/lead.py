@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 
 import rostra
 
@@ -17,4 +18,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())

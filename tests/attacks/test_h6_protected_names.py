@@ -139,6 +139,20 @@ def test_only_a_chain_of_establishing_acts_makes_an_authority() -> None:
     assert judge().why_not(0.0, PAYROLL, MALLORY, proof(hr)) == NO_AUTHORITY
 
 
+@pytest.mark.spec("S-014")
+def test_an_authority_is_revoked_by_itself_or_by_one_above_it_and_by_no_other() -> None:
+    def below(label: str, number: int) -> Signer:
+        chain = (ACME.delegation(W, f"acme/{label}", _key(number), END_MS),)
+        return Signer(f"acme/{label}", bytes(range(number, number + 32)), chain)
+
+    hr, ops = below("hr", 2), below("ops", 3)
+    assert judge().revoke(ops.revocation(W, hr.name, hr.key)) == "acme/ops is not above acme/hr"
+    assert judge().revoke(hr.revocation(W, "acme", ACME.key)) == "acme/hr is not above acme"
+    assert judge().revoke(hr.revocation(W, hr.name, ops.key)) == "that is not the key of acme/hr"
+    for by in (hr, ACME):
+        assert judge().revoke(by.revocation(W, hr.name, hr.key)) == ""
+
+
 def _key(number: int) -> bytes:
     return Signer("any", bytes(range(number, number + 32))).key
 

@@ -29,9 +29,18 @@ from rostra.protocols.agreed.proven import PROOFS_S
 from rostra.protocols.agreed.requests import JoinAgreed, MemberView
 from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.agreed.sheets import member_sheet, with_proof
-from rostra.protocols.claims.messages import Claim, ClaimAnswer, ProvenClaim
+from rostra.protocols.claims.messages import Claim, ClaimAnswer, ClaimReleased, ProvenClaim
 from rostra.protocols.claims.server import CLAIM_SERVER, ClaimRefused
-from rostra.protocols.led.messages import AnyLetter, Assert, CarriedLetter, ProvenAssert, encode_letter
+from rostra.protocols.led.messages import (
+    AnyLetter,
+    Assert,
+    AssertReply,
+    CarriedLetter,
+    LeadRefused,
+    ProvenAssert,
+    decode_letter,
+    encode_letter,
+)
 from rostra.protocols.led.observed import LeaderRefused
 from rostra.protocols.led.server import LED_SERVER
 from rostra.protocols.links.config import LinkConfig
@@ -128,6 +137,27 @@ def asserts(server: Stack, letter: AnyLetter) -> list[Effect]:
     return list(server.step(0.0, Received(H2, CarriedLetter(H2, EU, encode_letter(letter)))))
 
 
+@pytest.mark.spec("S-019")
+@pytest.mark.parametrize("claims", [None, AGREED, LED], ids=str)
+def test_an_agent_leads_no_set_of_which_it_holds_no_claim(claims: GroupKind | None) -> None:
+    """It has no member there, or the group is of another kind: it would have a list that nobody is on."""
+    server = a_server()
+    chess = Group("chess", EU)
+    if claims is not None:
+        claimed(server, claim(claims, None, group=chess))
+    effects = asserts(server, Assert(chess, 1, 1))
+    [sent] = [each.message for each in effects if type(each) is Send and each.to == H2]
+    if claims is LED:
+        assert decode_letter(sent.body) == AssertReply(chess, 1, H2)
+        server.step(0.0, Received(H2, ClaimReleased(an_id(), H2, chess)))
+        asserts(server, Assert(chess, 2, 1))
+        assert server[LED_SERVER].registrar.entries[chess].leader.number == 2, "its children are still there"
+        return
+    why = "eu.h2 holds no claim of chess@eu as a led group"
+    assert decode_letter(sent.body) == LeadRefused(chess, 1, "NOT_ALLOWED", why)
+    assert LeaderRefused(H2, chess, why) in effects and not server[LED_SERVER].registrar.entries
+
+
 @pytest.mark.spec("S-012", "S-019")
 @pytest.mark.parametrize(("false", "why"), FALSE.values(), ids=FALSE.keys())
 def test_an_agent_leads_no_restricted_set_without_a_proof(false: bytes, why: str) -> None:
@@ -140,6 +170,7 @@ def test_an_agent_leads_no_restricted_set_without_a_proof(false: bytes, why: str
     good = proof(group=PAYROLL, endpoint=ELSEWHERE)
     others = ProvenAssert(PAYROLL, 3, 1, endpoint=ELSEWHERE, proof=good)
     assert any(isinstance(each, LeaderRefused) for each in asserts(server, others)) and not keeper.entries
+    claimed(server, claim(LED, proof(group=PAYROLL)))
     asserts(server, ProvenAssert(PAYROLL, 4, 1, endpoint=MALLORY, proof=proof(group=PAYROLL)))
     assert keeper.entries
 

@@ -69,8 +69,11 @@ from tests.attacks.test_k8_restricted_kinds import (
     PAYROLL,
     a_server,
     asserts,
+    claim,
+    claimed,
     listeners,
 )
+from tests.cores.test_claims import LED
 from tests.cores.test_led_services import H1 as H1_FR
 from tests.cores.test_led_services import H2 as H2_FR
 from tests.cores.test_led_services import H3 as H3_FR
@@ -231,6 +234,7 @@ def an_agent() -> Agent:
 @pytest.mark.parametrize("which", FALSE)
 def test_a_registrar_tells_an_agent_without_a_proof_what_it_tells_of_an_unknown_set(which: str) -> None:
     server, (false, why) = a_server(), FALSE[which]
+    claimed(server, claim(LED, proof(group=PAYROLL)))
     server[SERVER].gate.learn(ClosedList(EU, 1, ((PAYROLL.name, ()),)))
     leads = ProvenAssert(PAYROLL, 1, 1, endpoint=MALLORY, proof=proof(group=PAYROLL))
     asserts(server, leads)

@@ -109,7 +109,10 @@ async def test_while_its_authority_is_away_nobody_new_gets_in(world: World, memb
     async with rostra.connect(H1, name="ann") as ann:
         with pytest.raises(AuthUnavailable, match="none of its programs is there") as refused:
             await ann.join("acme!payroll", credential=SESAME, membership=membership)
-        assert refused.value.retriable
+        assert refused.value.retriable and "a program is in authority/acme" in refused.value.fix
+        with pytest.raises(AuthUnavailable) as unknown:
+            await ann.join("acne/hr!payroll", credential=SESAME, membership=membership)
+        assert unknown.value.fix.startswith("acne is not under [authorities]")
         async with rostra.connect(FAR) as silent, silent.join("authority/acme"):
             began = world.now
             with pytest.raises(AuthUnavailable, match="no valid answer within 5 s"):

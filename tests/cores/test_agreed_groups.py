@@ -32,6 +32,7 @@ from rostra.protocols.agreed.groups import (
     REQUESTS_KEPT,
     VIEWS_KEPT,
     AgreedGroup,
+    AgreedMember,
     AgreedView,
     GroupTable,
     Outcome,
@@ -310,3 +311,9 @@ def test_as_many_groups_are_created_as_a_set_can_keep_and_no_more() -> None:
     assert asked(known, SetAttributes((("c", "d"),))) == "", "it is one of them"
     groups[known] = AgreedGroup((AgreedView(attributes=encode(GroupSheet((), "it was deleted"))),))
     assert asked(late, CreateGroup(AGREED)) == ""
+
+
+@pytest.mark.spec("V-047")
+def test_an_earlier_stay_of_an_endpoint_has_no_rank_in_views_of_a_later_one() -> None:
+    view = AgreedView(3, members=(AgreedMember(BOB, 1), AgreedMember(member("ann", stamp=2), 3)))
+    assert (view.rank(member("ann", stamp=2)), view.rank(ANN), view.rank(BOB)) == (1, None, 0)

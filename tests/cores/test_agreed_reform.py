@@ -33,6 +33,7 @@ from rostra.protocols.agreed.messages import (
     Initiate,
     Offer,
     PartedFromSet,
+    SetEvidence,
     SetProbe,
 )
 from rostra.protocols.agreed.state import Coordinating, Idle, Offering
@@ -423,6 +424,36 @@ def test_strangers_are_turned_away_and_probes_are_not() -> None:
     effects = net.step("b", Received(Domain("a"), probe_))
     assert [type(each.message).__name__ for each in effects if isinstance(each, Send)] == ["Offer"]
     assert net.cores["b"].state.phase == Offering(server("a"))
+
+
+@pytest.mark.spec("V-093")
+def test_what_was_sent_before_two_parts_met_parts_them_not_again() -> None:
+    """A server's list of those it isolated, on its way while the merge was agreed on."""
+    net = formed("ab")
+    cut(net, "a", "b")
+    before = net.cores["b"].state.view.number
+    heal(net, "a", "b")
+    late = SetEvidence(SET, 1, before, (server("a"),))
+    net.step("a", Received(Domain("b"), late))
+    net.step("a", Received(Domain("b"), PartedFromSet(SET, 1, before, ())))
+    assert net.cores["a"].state.isolated == frozenset() and net.view("a") == "ab"
+    now = net.cores["b"].state.view.number
+    net.step("a", Received(Domain("b"), msgspec.structs.replace(late, view=now)))
+    assert net.view("a") == "a", "but what is sent in the new view does"
+
+
+@pytest.mark.spec("V-096")
+def test_after_a_merge_the_views_of_both_parts_are_history() -> None:
+    net = formed("abc")
+    ask(net, enters("a1"), enters("b1"), enters("c1"))
+    cut(net, "ab", "c")
+    ask(net, enters("b2"), enters("c2"), enters("c3"))
+    before = [*group(net, "a").views, *group(net, "c").views]
+    heal(net, "ab", "c")
+    for name in "abc":
+        past = group(net, name).past
+        assert {each.id for each in before} == {each.id for each in past}, name
+        assert [each.number for each in past] == sorted([each.number for each in past])
 
 
 @pytest.mark.parametrize(

@@ -29,23 +29,33 @@ from rostra.protocols.led.agent import LedAgent
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import (
     LeaderNamed,
+    LeadingRefused,
     MemberCame,
+    MembersRefused,
+    MemberWent,
     PostLetter,
+    SendTree,
     SetTimerFired,
     TreeCore,
     TreeReceived,
 )
 from rostra.protocols.led.lists import LedLists
 from rostra.protocols.led.messages import (
+    RESIGNED,
     AnyLetter,
     Assert,
     AssertReply,
     AttachAsked,
+    AttachNo,
+    AttachOk,
     CarriedLetter,
     LeaderAsked,
     LeaderTold,
+    LeadRefused,
     ListAsked,
     ListEntry,
+    ListRefused,
+    ListReport,
     ListTold,
     LocalMember,
     RegistrarsAsked,
@@ -290,6 +300,55 @@ def test_an_answer_of_another_than_the_registrar_is_ignored() -> None:
     assert agent.receive(H2, AssertReply(CHESS, 1, H2)) == [Ignored("AssertReply", "not the registrar")]
     outside = agent.receive(EU, AssertReply(CHESS, 1, US))
     assert Ignored("AssertReply", "out of scope") in outside
+
+
+@pytest.mark.spec("S-019")
+def test_an_agent_that_may_not_lead_without_a_claim_claims_again_and_keeps_its_members() -> None:
+    """Its cluster's server gave it up for a moment, and released what it held."""
+    agent = Agent()
+    agent.lead()
+    number = agent.led.trees[CHESS].state.number
+    refused = LeadRefused(CHESS, number, "NOT_ALLOWED", "no claim")
+    assert agent.receive(H2, refused) == [Ignored("LeadRefused", "not the registrar")]
+    effects = agent.receive(EU, refused)
+    assert [each.message.group for each in sent(effects) if isinstance(each.message, Claim)] == [CHESS]
+    assert agent.led.trees[CHESS].leads and not any(isinstance(each, Tell) for each in effects)
+
+
+@pytest.mark.spec("S-019")
+def test_an_agent_without_members_that_may_not_lead_sends_its_children_away() -> None:
+    core = TreeCore(AgentId(H1, 1), CHESS, LedConfig())
+    core.step(MemberCame(LocalMember("ann#1")), ())
+    core.step(LeaderNamed(1, H1), ())
+    core.step(TreeReceived(H2, AttachAsked(CHESS, 1, (ListEntry(H2, 1, 1, (LocalMember("bob#1"),)),))), (H2,))
+    core.step(MemberWent("ann#1"), (H2,))
+    assert core.leads and core.record is not None and core.record.children
+    core.step(SetTimerFired("assert"), (H2,))
+    effects = core.step(LeadingRefused(core.state.number, False, "no claim"), (H2,))
+    assert SendTree(H2, AttachNo(CHESS, RESIGNED, None)) in effects and core.record is None
+
+
+@pytest.mark.spec("S-046")
+def test_a_refused_report_goes_on_to_those_below_and_the_next_one_is_whole() -> None:
+    core = TreeCore(AgentId(H1, 1), CHESS, LedConfig(compressed=True))
+    below = ListEntry(H2, 1, 4, (LocalMember("bob#1"),))
+    core.step(MemberCame(LocalMember("ann#1")), ())
+    core.step(LeaderNamed(1, H1), ())
+    core.step(TreeReceived(H2, AttachAsked(CHESS, 1, (below,))), (H2,))
+    core.step(SetTimerFired("assert"), (H2,))
+    core.step(LeaderNamed(core.state.number, H3), (H2, H3))
+    core.step(TreeReceived(H3, AttachOk(CHESS, core.state.number, H3)), (H2, H3))
+    core.step(MemberCame(LocalMember("eve#1")), (H2, H3))
+    core.step(SetTimerFired("report"), (H2, H3))
+    full = ListRefused(CHESS, ((H1, 1), (H2, 3)))
+    assert core.step(TreeReceived(H2, full), (H2, H3)) == [Ignored("ListRefused", "not our parent")]
+    effects = core.step(TreeReceived(H3, full), (H2, H3))
+    assert effects[0] == SendTree(H2, ListRefused(CHESS, ((H2, 3),)))
+    assert [each.newer for each in effects if isinstance(each, MembersRefused)] == [1]
+    assert not any(isinstance(each, SetTimer) for each in effects), "the same list is not sent again"
+    core.step(MemberWent("eve#1"), (H2, H3))
+    (sent, *_) = core.step(SetTimerFired("report"), (H2, H3))
+    assert sent == SendTree(H3, ListReport(CHESS, core.entries))
 
 
 def test_a_packet_of_an_agent_without_a_circuit_and_a_list_from_outside_the_scope_are_ignored() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rostra.core.effects import Answer, Asked, Effect, Ignored, Send, Tell
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Ignored, Send, Tell
+from rostra.errors import BadInput, NotAvailable, NotOwner
 from rostra.names import Domain, Endpoint, Group, parse_group_name
 from rostra.protocols.led.messages import (
     AddAnswered,
@@ -17,23 +18,31 @@ from rostra.protocols.led.messages import (
     SequenceData,
     SequenceReplied,
     SequenceTaken,
+    TransientGone,
 )
 from rostra.protocols.led.requests import (
     ChangeSet,
     CloseSequence,
     CreateSet,
+    DestroySet,
+    JoinLed,
+    LeaveLed,
     OpenSequence,
+    ResolveSet,
     SendSequence,
+    SequenceEnded,
     SequenceMessage,
     SequenceOpened,
     SequenceReply,
     SequenceShrunk,
     SetAdded,
+    SetLost,
     SetMembers,
 )
 from rostra.protocols.led.sequences import VehiclePolicy
-from rostra.protocols.relaxed.requests import Denied, Done, Open
-from tests.cores.test_led_services import EU, H2, H3, Agent, letters
+from rostra.protocols.led.state import AgentId
+from rostra.protocols.relaxed.requests import Denied, Done, Open, Resolve
+from tests.cores.test_led_services import CHESS, EU, H2, H3, Agent, letters
 
 ANN = Endpoint("eu.fr.h1/ann#1")
 EVE, DAN = Endpoint("eu.fr.h2/eve#9"), Endpoint("eu.fr.h3/dan#4")
@@ -226,3 +235,111 @@ def test_a_program_cannot_use_the_sequence_of_another() -> None:
     effects = owner.step(Asked(owner.local.names["bob"], 4, SendSequence(number, b"e4")))
     (answer,) = [each.result for each in effects if isinstance(each, Answer)]
     assert isinstance(answer, Denied) and answer.code == "NOT_MEMBER"
+
+
+@pytest.mark.spec("S-008", "S-009")
+def test_names_of_two_lives_of_an_agent_differ_though_clock_and_count_are_the_same() -> None:
+    names = set()
+    for life in (1, 2):
+        owner = Owner()
+        owner.led.me = AgentId(owner.led.host, life)
+        names.add(owner.create(5).name)
+    assert len(names) == 2
+
+
+@pytest.mark.spec("S-079")
+def test_a_set_ends_with_the_program_that_owns_it_and_members_are_told() -> None:
+    owner = Owner(H2)
+    group = owner.create()
+    owner.ask(ChangeSet(group, add=(EVE,)))
+    owner.transient(H2, AddAnswered(group, ("eve#9",)))
+    owner.step(EndpointGone(ANN))
+    assert owner.on_circuits[-1] == (H2, TransientGone(group))
+    assert not owner.led.transient.owned and not owner.led.wanted.hosts
+
+
+@pytest.mark.spec("S-077", "S-079")
+def test_members_whose_owners_agent_is_lost_are_told_that_the_set_is() -> None:
+    agent = Owner(H2)
+    agent.transient(H2, AddedToSet(THEIRS, ("ann#1",)))
+    out = agent.led._begin(1.0)
+    agent.led.transient.circuit_down(H2)
+    assert [type(each) for each in agent.notices(list(out))] == [SetLost]
+    assert not agent.led.transient.held
+
+
+@pytest.mark.spec("S-084")
+def test_all_messages_of_a_sequence_have_one_vehicle_and_numbers_of_their_own() -> None:
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    sent = [letter for _ in range(3) for _, letter in letters(owner.ask(SendSequence(number, b"e4")))]
+    assert [letter.message for letter in sent] == [1, 2, 3]
+    assert len({letter.vehicle for letter in sent}) == 1
+
+
+@pytest.mark.spec("S-087")
+@pytest.mark.parametrize(("had", "served"), [(2, (EVE,)), (1, ()), (0, ())])
+def test_a_sequence_ends_with_those_that_had_its_last_message(had: int, served: tuple[Endpoint, ...]) -> None:
+    """Of two messages eve's host confirmed so many; then it is out of reach."""
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    for _ in range(2):
+        owner.ask(SendSequence(number, b"e4"))
+    for message in range(1, had + 1):
+        owner.receive(H2, SequenceTaken(THEIRS, number, message, ("eve#9",)))
+    out = owner.led._begin(1.0)
+    owner.led.sequences.circuit_down(H2)
+    for _ in range(2):  # another circuit is asked for, and does not come up
+        owner.led.sequences.fired(H2)
+    shrunk, ended = owner.notices(list(out))
+    assert shrunk == SequenceShrunk(number, (EVE,), "lost") and ended == SequenceEnded(number, served)
+
+
+PUBLIC, RESTRICTED = Group("chess", EU), Group("acme!payroll", EU)
+
+
+@pytest.mark.spec("S-016", "S-073")
+@pytest.mark.parametrize(
+    ("group", "request_of", "code"),
+    [
+        (PUBLIC, ChangeSet, BadInput.code),
+        (PUBLIC, DestroySet, BadInput.code),
+        (PUBLIC, ResolveSet, BadInput.code),
+        (RESTRICTED, ChangeSet, BadInput.code),
+        (RESTRICTED, DestroySet, BadInput.code),
+        (RESTRICTED, ResolveSet, BadInput.code),
+        (THEIRS, ChangeSet, NotOwner.code),
+        (THEIRS, DestroySet, NotOwner.code),
+        (THEIRS, JoinLed, NotAvailable.code),
+    ],
+)
+def test_no_other_operation_is_for_that_kind_of_set(group: Group, request_of: Any, code: str) -> None:
+    owner = Owner(H2)
+    request = request_of(group, online=False) if request_of is JoinLed else request_of(group)
+    (answer,) = [each.result for each in owner.ask(request) if isinstance(each, Answer)]
+    assert isinstance(answer, Denied) and answer.code == code
+    assert not owner.led.sets and not owner.led.transient.owned and not owner.on_circuits
+
+
+@pytest.mark.spec("S-016")
+@pytest.mark.parametrize("group", [PUBLIC, RESTRICTED, THEIRS])
+def test_leaving_and_asking_are_for_every_kind_and_everybody(group: Group) -> None:
+    owner = Owner(H2)
+    (answer,) = [each.result for each in owner.ask(LeaveLed(group)) if isinstance(each, Answer)]
+    assert answer == Done()
+    asked = owner.ask(ResolveSet(group) if group == THEIRS else Resolve(group.name, EU))
+    assert [each for each in asked if isinstance(each, Send)]
+    assert not [each for each in asked if isinstance(each, Answer)]
+
+
+@pytest.mark.spec("S-086")
+def test_an_endpoint_that_left_is_a_destination_until_it_closes_though_others_of_its_host_are_in() -> None:
+    agent = Owner()
+    agent.lead()
+    agent.step(Asked(Domain(""), 3, Open("bob")))
+    agent.step(Asked(agent.local.names["bob"], 4, JoinLed(CHESS, online=False)))
+    agent.step(Asked(ANN, 5, LeaveLed(CHESS)))
+    data = SequenceData(CHESS, 3, "eve#9", 1, ("ann#1",), 1, b"e4")
+    assert letters(agent.receive(H2, data)) == [(H2, SequenceTaken(CHESS, 3, 1, ("ann#1",)))]
+    agent.step(EndpointGone(ANN))
+    assert letters(agent.receive(H2, data)) == [(H2, SequenceTaken(CHESS, 3, 1, (), ("ann#1",)))]

@@ -61,6 +61,20 @@ def test_what_was_never_removed_is_there():
     assert story.summary == f"{tale.bob.address} is there, and nothing removed it"
 
 
+def test_a_host_is_told_with_the_led_set_whose_leader_changed_there():
+    tale = Tale()
+    for each in (tale.bob, tale.ann):
+        each.join_led("sets@eu.fr")
+        tale.world.run(for_s=3.0)
+    assert "follows" in tale.why(ANN_AT, asker=BOB_AT).summary
+    tale.world.crash(BOB_AT)
+    tale.world.run(for_s=60.0)
+    story = tale.why(ANN_AT)
+    leads = "leads sets@eu.fr, as the registrar eu.fr says: the leader before could not be reached"
+    assert story.summary == f"{ANN_AT} is there, and nothing removed it; it {leads}"
+    assert story.verdict == "there" and leads in told(story, ANN_AT)
+
+
 def test_a_killed_program_is_a_crash_whose_notice_can_be_followed_from_hop_to_hop():
     tale = Tale()
     tale.world.kill(tale.bob)

@@ -138,6 +138,18 @@ def test_with_one_cluster_or_nobody_left_it_stays_in_the_set_of_level_1() -> Non
     assert eve.agreed[ALL].members == (eve.address,)
 
 
+@pytest.mark.spec("V-029")
+def test_a_group_that_empties_in_two_branches_at_once_stays_where_it_is() -> None:
+    world = campus()
+    ann, eve = join(world, "eu.fr.h1"), join(world, "us.ny.h1")
+    ann.leave_agreed(ALL)
+    eve.leave_agreed(ALL)
+    world.run(6.0)
+    assert owners(world) == {WORLD}, "all branches have as many of its members as any"
+    bob = join(world, "eu.de.h1", 6.0)
+    assert owners(world) == {EU} and bob.agreed[ALL].members == (bob.address,)
+
+
 @pytest.mark.spec("V-023", "V-031", "V-034")
 @pytest.mark.parametrize("seed", range(4))
 def test_after_every_step_of_a_random_run_it_is_the_lowest_set_that_covers_the_members(seed: int) -> None:

@@ -61,6 +61,20 @@ def test_members_of_three_sites_get_the_same_views() -> None:
     assert views(ann)[1:] == views(bob) and views(ann)[2:] == views(eve)
 
 
+@pytest.mark.spec("V-003", "V-011")
+def test_with_its_parent_a_set_loses_no_member_of_a_group() -> None:
+    """All of them are below the parent, and each below another server of the set, too."""
+    world = made()
+    ann, bob, eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")
+    world.crash("eu")
+    world.run(10.0)
+    assert [each.address for each in (ann, bob, eve)] == list(members(ann))
+    bob.leave_agreed(EU)
+    world.run(3.0)
+    assert members(ann) == members(eve) == (ann.address, eve.address)
+    assert [number for number, _ in views(ann)] == [1, 2, 3, 4]
+
+
 def test_joins_at_three_sites_at_once_have_one_order() -> None:
     world = made()
     programs = [world.program(host, "app") for host in ("eu.fr.h1", "eu.de.h1", "eu.it.h1", "eu.fr.h2")]
@@ -272,3 +286,24 @@ def test_a_set_that_is_never_idle_becomes_one_again() -> None:
     world.heal()
     join_for(6.0)
     assert [servers(site) for site in sites] == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("below", ["", ".x"])
+@pytest.mark.parametrize("seed", range(2))
+def test_nobody_is_in_doubt_without_a_fault_however_far_up_the_core_set_is(seed: int, below: str) -> None:
+    """A lease is as old as the questions of all servers on the way: those that ask in a bad order of moments
+    let it run out again and again."""
+    sites = {f"eu.a{below}": 1, f"eu.b{below}": 1, f"us.c{below}": 1, f"us.d{below}": 1}
+    world = World(seed, domains=sites, timers=LinkConfig.lan().over_datagrams())
+    world.run(4.0)
+    group = Group("lead", Domain("world"))
+    candidates = [
+        *joined(world, f"eu.a{below}.h1", group=str(group), survive="majority"),
+        *joined(world, f"eu.b{below}.h1", group=str(group), survive="majority"),
+        *joined(world, f"us.c{below}.h1", group=str(group), survive="majority"),
+    ]
+    world.run(10.0)
+    world.cut(f"us.d{below}")  # a site without members
+    world.run(10.0)
+    for each in candidates:
+        assert not [item for item in each.agreed[group].items if isinstance(item, MemberBlocked)]

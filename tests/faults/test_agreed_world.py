@@ -55,6 +55,18 @@ def test_members_of_one_cluster_get_the_same_numbered_ranked_views() -> None:
     assert len(ids) == 1
 
 
+@pytest.mark.spec("V-097")
+def test_a_host_that_several_changes_have_passed_is_told_each_view() -> None:
+    world = made()
+    joined(world, "h1", "h2", "h3")
+    server, host = world.processes[Domain("paris")].stack[AGREED_SERVER], Domain("paris.h1")
+    core, out = server.sets[Domain("paris")], []
+    views = core.table.groups[KEY].views
+    core.told[KEY].ids[host] = views[-3].id
+    server._tell(core, KEY, [host], out)
+    assert [each.message.id for each in out if isinstance(each, Send)] == [views[-2].id, views[-1].id]
+
+
 def test_a_host_makes_one_item_of_a_view_for_all_its_members() -> None:
     """A host with many of them made a list of all for each."""
     world = made(2)

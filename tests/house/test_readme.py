@@ -93,11 +93,11 @@ def structs_with_numbers(module: object) -> Iterator[type]:
             yield kind
 
 
-def test_the_readme_shows_the_example_as_it_is():
-    shown = re.search(r"<!-- (examples/\S+) -->\n```python\n(.*?)```", README, re.S)
+def test_the_readme_shows_the_examples_as_they_are():
+    shown = dict(re.findall(r"<!-- (examples/\S+) -->\n```python\n(.*?)```", README, re.S))
 
-    assert shown is not None
-    assert shown[2] == (ROOT / shown[1]).read_text()
+    assert len(shown) == 3
+    assert shown == {path: (ROOT / path).read_text() for path in shown}
 
 
 def test_the_changes_that_the_readme_names_are_those_that_the_client_gives():

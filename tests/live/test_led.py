@@ -12,7 +12,7 @@ import pytest
 from support.lab import FORGIVING, ROSTRA, Lab, until
 
 import rostra
-from rostra.cli.common import EXIT_REFUSED
+from rostra.cli.common import EXIT_MISUSE, EXIT_REFUSED
 from rostra.errors import NameInUse, NotAllowed
 from rostra.names import Domain, Group, host_of
 from rostra.protocols.led.config import LedConfig
@@ -178,6 +178,9 @@ async def test_an_administrator_assigns_a_name_and_closes_a_group(sites: Lab) ->
     )
     assert ordered(sites, "release", chess).returncode == 0
 
+    mistyped = ordered(sites, "close", "vault@eu", "eu.de", "eu.frr")
+    assert mistyped.returncode == EXIT_MISUSE and "no domain eu.frr is known here" in mistyped.stderr
+    assert "closest: eu.fr" in mistyped.stderr
     assert ordered(sites, "close", "vault@eu", "eu.fr").returncode == 0
     async with sites.program("eu.fr.h1", "ann") as ann, sites.program("eu.de.h1", "eve") as eve:
         async with ann.join("vault", "eu"):

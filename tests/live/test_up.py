@@ -425,6 +425,7 @@ async def test_a_world_file_is_run_as_it_is_written(tmp_path: Path) -> None:
         (("--shape", "99x99x99"), "processes"),
         (("--shape", "2x2x2", "--world", "w.toml"), "--shape and --world"),
         (("--world", "/nonexistent.toml"), "cannot read world file"),
+        (("--hosts", "3"), "--hosts without --world"),
     ],
 )
 def test_what_cannot_be_run_is_refused_at_once(options: tuple[str, ...], complaint: str) -> None:

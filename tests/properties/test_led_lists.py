@@ -45,7 +45,7 @@ def test_changes_of_another_list_make_a_sound_list_or_none(before: Entries, afte
     assert found is None or is_sound(found)
 
 
-@pytest.mark.spec("S-026", "S-048")
+@pytest.mark.spec("S-026", "S-048", "S-065")
 @given(st.lists(entries, max_size=4), members)
 def test_the_newest_statement_of_each_origin_counts_and_our_own_is_ours(
     reports: list[Entries], local: tuple[LocalMember, ...]

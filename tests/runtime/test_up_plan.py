@@ -138,3 +138,8 @@ def test_sockets_of_deep_worlds_have_short_names_instead(
     deep = [Domain(".".join(["x" * 60] * 4 + [name])) for name in ("h1", "h2")]
     assert [home.socket(node).name for node in (*deep, deep[0])] == ["1.sock", "2.sock", "1.sock"]
     home.remove()
+
+
+def test_a_world_without_a_server_of_its_own_says_how_far_open_groups_reach() -> None:
+    assert "do not see each other across eu and us" in of_shape("2x1x1").describe_reach()
+    assert of_shape("1x2x2").describe_reach() == ""

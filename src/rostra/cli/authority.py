@@ -93,11 +93,13 @@ def withdraw(
 ) -> int:
     """Revoke an authority, and with it those below it: their members have to leave.
 
-    It is told to an agent or server, which tells the world. It cannot be taken back.
+    The key is that of the authority that established it, or its own. It is told to an agent or server, which
+    tells the world. It cannot be taken back.
 
     Examples:
 
         rostra authority revoke acme.key acme/hr
+        rostra authority revoke hr.key acme/hr
     """
     now_above, revocation = revoke(read_key(above), name)
 

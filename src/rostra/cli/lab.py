@@ -381,7 +381,11 @@ def _running(number: int | None) -> Iterator["Lab"]:
 
     here = {path.name: path for path in running()}
     if not here:
-        raise Unreachable("no lab is up on this machine", fix="start one:  rostra lab up")
+        raise Unreachable(
+            "no lab is up on this machine",
+            fix="start one:  rostra lab up\n"
+            "a world of rostra up is cut in its dashboard, or by POST /api/lab/cut there",
+        )
     if number is None and len(here) > 1:
         raise BadInput(f"{len(here)} labs are up", fix=f"choose one with --lab: {', '.join(here)}")
     name = next(iter(here)) if number is None else str(number)

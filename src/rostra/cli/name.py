@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.asking import CONNECT_TIMEOUT_S, GroupName, Scope, group_of
+from rostra.cli.asking import CONNECT_TIMEOUT_S, GroupName, Scope, check_known, group_of, known_domains
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, OutputFormat, show_rows, show_table
 from rostra.client import Admin, connect_admin
-from rostra.names import Domain, Group, parse_domain
+from rostra.names import Domain, Group, parse_domain, parse_scope
 
 HELP = """Assign names, and close groups to all but some domains and hosts.
 
@@ -110,7 +110,8 @@ def close(
 ) -> int:
     """Close a group to all but these domains and hosts; members from elsewhere have to leave.
 
-    The list cannot be changed: reopen the group, and close it with another one.
+    The list cannot be changed: reopen the group, and close it with another one. Each domain has to be one
+    that is known here; a host need not be there yet.
 
     Examples:
 
@@ -118,6 +119,10 @@ def close(
         rostra name close 'acme!vault@eu' --agent eu-server:7700
     """
     key = group_of(group, scope)
+    if allowed:
+        known = run_client(known_domains(agent))
+        for each in allowed:
+            check_known(parse_scope(each), known)
     those = ", ".join(allowed or ["those whom its authority lets in"])
     said = f"{key} is for {those} alone"
     return _ordered(key, agent, lambda admin: admin.close_group(key.name, allowed or ()), said)

@@ -5,7 +5,7 @@ shape, a world file that cannot be read, a port that is taken.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
@@ -27,6 +27,9 @@ def register(app: typer.Typer) -> None:
     app.command(cls=HouseCommand, rich_help_panel="On one machine")(command(up))
 
 
+HOSTS: Final = 2
+
+
 def up(
     shape: Annotated[
         str | None,
@@ -36,7 +39,10 @@ def up(
         Path | None,
         typer.Option("--world", "-w", help="The world that this file describes, on this machine."),
     ] = None,
-    hosts: Annotated[int, typer.Option("--hosts", min=1, help="With --world: hosts in each cluster.")] = 2,
+    hosts: Annotated[
+        int | None,
+        typer.Option("--hosts", min=1, help=f"With --world: hosts in each cluster; {HOSTS} by default."),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option("--port", min=0, max=65535, help="Of the dashboard; 7780 or the next free one."),
@@ -84,8 +90,12 @@ def _absolute(journal: str) -> str:
     return journal if "://" in journal else str(Path(journal).absolute())
 
 
-def _plan(shape: str | None, world: Path | None, hosts: int) -> WorldPlan:
+def _plan(shape: str | None, world: Path | None, hosts: int | None) -> WorldPlan:
     if world is None:
+        if hosts is not None:
+            raise BadInput(
+                "--hosts without --world", fix=f"write --shape: 2x2x{hosts} has {hosts} in each cluster"
+            )
         return of_shape(shape or SHAPE)
     if shape is not None:
         raise BadInput("--shape and --world both say which world to run", fix="leave one of them out")
@@ -95,7 +105,7 @@ def _plan(shape: str | None, world: Path | None, hosts: int) -> WorldPlan:
         unused.append("the replicas under [servers]")
     if unused:
         remark(f"this world is on one machine, and takes nothing from {', '.join(unused)} of {world}")
-    return of_file(file.world, hosts)
+    return of_file(file.world, HOSTS if hosts is None else hosts)
 
 
 class QuietScreen:
@@ -163,6 +173,8 @@ class TerminalScreen:
         for label, text in rows:
             self._answers.print(f"  [dim]{label:<11}[/]{text}")
         self._answers.print()
+        if reach := up.plan.describe_reach():
+            self.say(reach)
         for each in up.others:
             self.say(f"another small world is up already, at {each.dashboard} (process {each.pid})")
 

@@ -33,6 +33,19 @@ def check_octets(**settings: object) -> None:
             raise BadInput(f"{setting}={value!r}", fix=f"{setting} is bytes: text.encode()")
 
 
+def check_flags(**settings: object) -> None:
+    for setting, value in settings.items():
+        if not isinstance(value, bool):
+            raise BadInput(f"{setting}={value!r}", fix="use True or False")
+
+
+def check_unused(reason: str, fix: str, **settings: bool) -> None:
+    """A setting that the chosen kind of group would not look at was meant for another kind."""
+    for setting, is_given in settings.items():
+        if is_given:
+            raise BadInput(f"{setting} with {reason}", fix=fix)
+
+
 E = TypeVar("E", bound=Enum)
 
 

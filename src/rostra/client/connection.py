@@ -67,6 +67,7 @@ from rostra.wire import (
     Submit,
     Told,
 )
+from rostra.wire.encoder import check_request
 
 SILENCE_S_MAX: Final = 30.0
 """After how long a silent agent is given up: the default of `connect`."""
@@ -232,6 +233,8 @@ class AgentConnection:
         """
         if self.ended is not None:
             raise again(self.ended)
+        if not share:
+            check_request(request)  # those that are shared are made, and checked, once (`me._question`)
         future = self._loop.create_future()
         if share:
             token = self._asking.get((number, request))

@@ -208,7 +208,7 @@ class Conversation(OneReader):
         rest = iter(payloads)
         count = 0
         for first in rest:
-            most = max(1, min(BLOCK_BYTES // (len(first) + 3), (self._first_credit or 4) // 4))
+            most = max(1, min(BLOCK_BYTES // (len(checked(first)) + 3), (self._first_credit or 4) // 4))
             chunk = [first, *islice(rest, most - 1)]
             if set(map(type, chunk)) != _BYTES or max(map(len, chunk)) > MESSAGE_BYTES_MAX:
                 chunk = [checked(payload) for payload in chunk]

@@ -137,7 +137,7 @@ class Membership(Followed):
         """Say something to the group: that takes a delivery, and this one has none."""
         raise NotAllowed(
             f"{self.group} was joined without delivery, so nothing can be sent to it",
-            fix=f'join it with delivery="fifo": me.join("{self.group.name}", delivery="fifo")\n'
+            fix='messages need a group whose members all joined with delivery="fifo": choose another name\n'
             "to reach single members through the servers: me.send_to(endpoints, data)",
         )
 

@@ -219,6 +219,20 @@ class Joins:
         me = cast("Me", self)
         choices.check(membership, delivery)
         choices.check_octets(meta=meta, credential=credential)
+        choices.check_flags(online=online, permanent=permanent, unique=unique, create=create)
+        unused = {} if delivery == "fifo" else {"role": role != "both"}
+        if delivery == "none":
+            unused["slow"] = slow != "throttle"
+        choices.check_unused(f'delivery="{delivery}"', 'add delivery="fifo"', **unused)
+        if delivery != "atomic":
+            choices.check_unused(
+                *(f'delivery="{delivery}"', 'add delivery="atomic"'),
+                order=order is not None,
+                stable=stable != "all",
+                give=give is not None,
+                take=take is not None,
+                reconcile=reconcile is not None,
+            )
         if unique and (membership, delivery, permanent) != ("relaxed", "none", False):
             raise BadInput("unique=True with another kind of group", fix="leave the other settings out")
         key = make_group(group, scope)
@@ -287,9 +301,12 @@ class Joins:
             raise BadInput(f"hears={hears!r}", fix="use one of: all, members")
         if hears != "all" and (membership != "led" or delivery != "none"):
             raise BadInput(f"hears={hears!r}", fix='it is for membership="led" with delivery="none"')
-        if survive != "any" or not create or attributes:
-            what = f'survive, create or attributes with membership="{membership}"'
-            raise BadInput(what, fix='add membership="agreed"')
+        choices.check_unused(
+            *(f'membership="{membership}"', 'add membership="agreed"'),
+            survive=survive != "any",
+            create=not create,
+            attributes=bool(attributes),
+        )
         if delivery == "fifo":
             if not online or permanent:
                 raise BadInput(

@@ -21,7 +21,7 @@ from rostra.client.group import Entering, Membership, Watch, Watching
 from rostra.client.groups import Groups
 from rostra.client.joining import AgreedStay, Joins
 from rostra.client.ordered import Ordered
-from rostra.client.session import Session, within
+from rostra.client.session import Session, check_deadline, within
 from rostra.client.sets import ReceivedItem, Sequence, Sets, TransientSet
 from rostra.client.states import Lost, State
 from rostra.client.streams import Stream, again
@@ -52,6 +52,7 @@ from rostra.protocols.relaxed import requests
 from rostra.protocols.relaxed.requests import Life, NotDelivered
 from rostra.transport.dialler import dialler
 from rostra.wire import NO_ENDPOINT, Reading
+from rostra.wire.encoder import check_request
 
 DEADLINE_GRACE_S: Final = 1.0
 """The agent keeps the deadlines of questions. If even its refusal does not come, this much later, the program
@@ -644,9 +645,9 @@ class Me(Joins, Sets):
 @lru_cache(maxsize=1024)
 def _question(group: str, scope: str | None, deadline_s: float | None) -> requests.Resolve:
     """Checked once; programs ask the same questions again and again."""
-    if deadline_s is not None and not deadline_s > 0:
-        raise BadInput(
-            f"a deadline of {deadline_s} s", fix="use a positive number of seconds, or None to wait"
-        )
+    if deadline_s is not None:
+        check_deadline(deadline_s)
     parse_group_name(group)
-    return requests.Resolve(group, None if scope is None else parse_scope(scope), deadline_s)
+    question = requests.Resolve(group, None if scope is None else parse_scope(scope), deadline_s)
+    check_request(question)
+    return question

@@ -71,6 +71,12 @@ class Session:
     ) -> None:
         if on_lost not in ("rejoin", "raise"):
             raise BadInput(f"on_lost={on_lost!r}", fix='use "rejoin" or "raise"')
+        if address is not None and not isinstance(address, str):
+            raise BadInput(f"address={address!r}", fix='write a text: "host:port", or the path of a socket')
+        if not isinstance(silence_s, int | float) or not silence_s > 0:
+            raise BadInput(f"silence_s={silence_s!r}", fix="use a positive number of seconds")
+        if not isinstance(rejoin_within_s, int | float | None):
+            raise BadInput(f"rejoin_within_s={rejoin_within_s!r}", fix="use a number of seconds, or None")
         self._loop = asyncio.get_running_loop()
         self._dialler = dialler()
         self._where = self._dialler.find(address)
@@ -101,6 +107,8 @@ class Session:
     # Beginning and end
 
     async def open(self, timeout_s: float) -> None:
+        if not isinstance(timeout_s, int | float):
+            raise BadInput(f"timeout_s={timeout_s!r}", fix="use a number of seconds")
         await self.connection.open(timeout_s)
         self._attach(self.connection)
         self._enter(Connected(self._loop.time()))
@@ -264,15 +272,22 @@ class Session:
         )
 
 
+def check_deadline(deadline_s: float) -> None:
+    if not isinstance(deadline_s, int | float) or not deadline_s > 0:
+        raise BadInput(
+            f"a deadline of {deadline_s!r} s", fix="use a positive number of seconds, or None to wait"
+        )
+
+
 async def within(deadline_s: float | None, doing: Coroutine[Any, Any, T], what: str) -> T:
     """Do it in time, or stop doing it and say so."""
     if deadline_s is None:
         return await doing
-    if not deadline_s > 0:
+    try:
+        check_deadline(deadline_s)
+    except BadInput:
         doing.close()
-        raise BadInput(
-            f"a deadline of {deadline_s} s", fix="use a positive number of seconds, or None to wait"
-        )
+        raise
     try:
         async with asyncio.timeout(deadline_s):
             return await doing

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from rostra.client.conversation import checked
 from rostra.client.group import Entering
 from rostra.client.session import within
 from rostra.client.streams import Stream, again
@@ -135,7 +136,7 @@ class Sequence:
         """Returns when the agent has sent it. Raises `VehicleBroken` when no destination is left."""
         if self._ended is not None:
             raise again(self._ended)
-        order = SendSequence(self.number, bytes(body))
+        order = SendSequence(self.number, checked(body))
         await within(deadline_s, self.me._ask(order), "the agent did not take the message")
 
     async def close(self) -> None:

@@ -46,6 +46,7 @@ class WatchPlace(Struct, frozen=True):
 
 
 def parse_token(token: str) -> WatchPlace:
+    token = str(token)
     host, *numbers = token.split(":")
     if not host or len(numbers) != 3 or not all(each.isascii() and each.isdigit() for each in numbers):
         raise BadInput(

@@ -189,6 +189,7 @@ class Programs:
         self.front.draining = True
         for session in list(self.front.by_number.values()):
             self.front.close_all(session)
+        self.front.end_endpoints()
 
     def say_goodbye(self, why: str) -> None:
         for session in list(self.front.by_number.values()):

@@ -84,10 +84,24 @@ class WorldPlan(Struct, frozen=True):
                 cables.setdefault((process, server), []).append((dialler, server))
         return cables
 
+    @property
+    def regions(self) -> list[Domain]:
+        return [server for server in self.servers if "." not in server and server != ROOT]
+
+    def describe_reach(self) -> str:
+        """How far groups of open scope reach, if not everywhere."""
+        if ROOT in self.servers or len(self.regions) < 2:
+            return ""
+        one, other = self.regions[:2]
+        return (
+            "this world has no server of its own: members of a group of open scope do not see each other"
+            f" across {one} and {other}; give such groups the scope world"
+        )
+
     def describe(self) -> str:
         """Two regions, four clusters, eight hosts."""
         clusters = {host.rpartition(".")[0] for host in self.hosts}
-        regions = [server for server in self.servers if "." not in server and server != ROOT]
+        regions = self.regions
         levels = [(len(self.hosts), "host"), (len(clusters), "cluster")]
         if set(regions) != clusters:
             levels.append((len(regions), "region"))

@@ -7,22 +7,24 @@ the turn as long as they are few: who is in a group is asked more often than it 
 measured; see `docs/decisions/0008-what-the-wire-promises.md`.
 """
 
+import re
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from rostra.errors import RostraError, TooLarge
+from rostra.errors import UNDECODABLE, BadInput, RostraError, TooLarge
 from rostra.names import Group
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Credit, Delivered, Excluded, Parted, Sent
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import Run, Stream
-from rostra.protocols.front.messages import Answered, Ask, Told
+from rostra.protocols.front.messages import Answered, AnyRequest, Ask, Told
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.relaxed.requests import Absolute, Changed, Joined, Snapshot
+from rostra.wire import shapes
 from rostra.wire.frames import (
     AFTER_LENGTH,
     BODY_BOUND,
@@ -162,3 +164,20 @@ class Encoder:
 
 def _is_long(said: Any) -> bool:
     return type(said) in _LISTS and len(said.members) >= SHARED_FROM
+
+
+_AT: Final = re.compile(r" - at `\$\[(\d+)\].*")
+
+
+def check_request(request: AnyRequest) -> None:
+    """An agent ends the connection at a request that it cannot decode, and with it every membership of the
+    program. So a value of a wrong type is refused before it is sent."""
+    try:
+        shapes.REQUEST.decode(_encoder.encode(request))
+    except (*UNDECODABLE, TypeError) as error:
+        why = shapes.reason(error)
+        what = type(request).__name__
+        if found := _AT.search(why):  # a request is an array: its number, then its fields
+            field = request.__struct_fields__[int(found[1]) - 1]
+            what, why = f"{field}={getattr(request, field)!r:.200}", why[: found.start()]
+        raise BadInput(f"{what}: {why}", fix="docs/api.md says what each call takes") from None

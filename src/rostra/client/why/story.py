@@ -170,7 +170,8 @@ class _Story:
         return replace(story, besides=before, steps=steps(self.recalled, at, broken.at, broken=broken))
 
     def _last_words(self) -> tuple[float, str] | None:
-        """What happened to it lately, although it is there: it left a group, or was refused something."""
+        """What happened to it lately, although it is there: it left a group, or was refused something; and on
+        a host, who leads a led set changed."""
         said: list[tuple[float, str]] = []
         for at, note in self.home.notes("departures") if self.home is not None else ():
             if note["endpoint"] == self.about:
@@ -180,6 +181,8 @@ class _Story:
                 if self.about in note["endpoints"]:
                     how = "its agent" if note["what"] == "excluded" else "a view is without it:"
                     said.append((at, f"{how} {note['text']}"))
+                elif memory is self.home and note["what"] == "led" and "/" not in self.about:
+                    said.append((at, f"it {note['text']}"))
         refusal = self.recalled.latest_refusal()
         if refusal is not None:
             said.append((refusal[0], refused_words(refusal[1])))

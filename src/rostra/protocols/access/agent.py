@@ -426,9 +426,11 @@ class AccessAgent(AskingService[Stay]):
         authority = authority_of(group.name)
         self._out.append(AccessRefused(me, group, f"{authority}: {why}"))
         if applying.token is not None:
+            fix = f"see that a program is in {AUTHORITIES}{authority} and answers"
+            if (root := (authority or "").partition("/")[0]) not in self.judge.roots:
+                fix = f"{root} is not under [authorities] of this agent's world file: correct one of them"
             refusal = AuthUnavailable(
-                f"{authority}, who decides about {group}, cannot be asked: {why}",
-                fix=f"see that a program is in {AUTHORITIES}{authority} and answers",
+                f"{authority}, who decides about {group}, cannot be asked: {why}", fix=fix
             )
             self._out.append(Answer(applying.token, denied(refusal)))
 

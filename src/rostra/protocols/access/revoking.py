@@ -25,7 +25,7 @@ def asked_to_revoke(judge: Judge, token: int, data: bytes, believed: Believed) -
     if revocation is None or (why and why != KNOWN):
         refusal = NotAuthorised(
             f"the revocation is not believed: {why}",
-            fix="sign it with the key of an authority above the revoked one, for this world",
+            fix="sign it with its own key or that of an authority above it, for this world",
         )
         return [Answer(token, denied(refusal))]
     done: list[Effect] = [] if why else [*believed((revocation,)), _seen(revocation)]

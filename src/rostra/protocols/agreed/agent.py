@@ -62,7 +62,7 @@ from rostra.errors import (
 )
 from rostra.groups.kinds import GroupKind
 from rostra.groups.members import Cause
-from rostra.names import Domain, Endpoint, Group, depth, inside, labels, parent, scope_to_use
+from rostra.names import Domain, Endpoint, Group, inside, parent, scope_to_use
 from rostra.protocols.agreed.branch import (
     BranchCut,
     HolderAsked,
@@ -90,7 +90,7 @@ from rostra.protocols.agreed.events import (
 )
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.groups import AGREED, AgreedMember
-from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease
+from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease, core_server, servers_between
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
@@ -160,6 +160,7 @@ class AgreedAgent(Service):
         self._number = 0
         self._token = FIRST_TOKEN
         self._own: dict[int, tuple[Group, Endpoint] | None] = {}  # what we asked other services, and for whom
+        self._left: list[tuple[Group, Endpoint]] = []  # while they claimed
         self._waits = False  # for AGAIN
         self.drains: list[Draining] = []
 
@@ -236,17 +237,18 @@ class AgreedAgent(Service):
         rest: list[Effect] = []
         for effect in effects:
             if type(effect) is Answer and effect.token < FIRST_TOKEN:
-                about = self._own.pop(effect.token, None)  # none: its endpoint is gone meanwhile
-                if about is not None:
+                if (about := self._own.pop(effect.token, None)) is not None:  # else its endpoint is gone
                     self._answered_us(now, *about, effect.result, rest)
                 continue
             rest.append(effect)
             if type(effect) is Tell and type(effect.notice) is PutOut:
                 notice = effect.notice
                 for me in effect.endpoints:
-                    member = self._find(notice.group, me)
-                    if member is not None:
+                    if self._find(notice.group, me) is not None:
                         self._exclude(now, notice.group, me, notice.refusal.what, rest)
+        left, self._left = self._left, []
+        for group, me in left:  # after all that their joins ordered
+            self.drop(now, group, me, rest)
         self._wait(rest)
         return rest
 
@@ -337,7 +339,7 @@ class AgreedAgent(Service):
             case StayLeaving(), Denied():
                 self._forget(group, me)
             case StayLeaving(), _:
-                self._drop(now, group, me, out)
+                self._left.append((group, me))
             case StayClaiming(event), _:
                 stamp = self._agent.groups[group].members[me].stamp
                 id = MemberId(me, stamp)
@@ -378,7 +380,7 @@ class AgreedAgent(Service):
     def _take_back(
         self, now: Instant, event: AgreedJoinAsked, refusal: RostraError, out: list[Effect]
     ) -> None:
-        self._drop(now, event.group, event.endpoint, out)
+        self.drop(now, event.group, event.endpoint, out)
         out.append(Answer(event.token, denied(refusal)))
 
     # Leaving
@@ -396,7 +398,7 @@ class AgreedAgent(Service):
             return
         for token in [token for token, about in self._own.items() if about == (group, me)]:
             self._own[token] = None
-        self._drop(now, group, me, out)
+        self.drop(now, group, me, out)
 
     def _gone(self, me: Endpoint, verb: GroupVerb, out: list[Effect]) -> None:
         """Its program closed the endpoint, or died. The directory is updated without us."""
@@ -416,7 +418,7 @@ class AgreedAgent(Service):
             members = tuple([AgreedMember(id, 0) for id in ids])
             self._ask(group, verb, members, self.groups[group].kind, out)
 
-    def _drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
+    def drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
         """Out of our list, and out of the directory."""
         is_spoken_in = self.groups[group].kind.is_spoken_in
         if self.groups[group].kind.is_ordered:
@@ -432,8 +434,6 @@ class AgreedAgent(Service):
             self._call(now, AGENT, Asked(me, self._token, Leave(group)), out)
             stamp = (self._agent.incarnation, self._agent.counter)
             out.append(AgreedUnlisted(me, group, stamp, Cause.LEAVE))
-
-    drop = _drop
 
     def members_of(self, group: Group) -> Collection[Endpoint]:
         known = self.groups.get(group)
@@ -478,7 +478,7 @@ class AgreedAgent(Service):
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
             self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
-            self._drop(now, group, me, out)
+            self.drop(now, group, me, out)
             out.append(Deliver(me, group, Excluded(why)))
         elif isinstance(stage, StayAsking):
             self._take_back(now, stage.event, NotAllowed(why), out)
@@ -493,7 +493,7 @@ class AgreedAgent(Service):
                 self._told(now, message, out)
             case BranchCut(domain):
                 for group in sorted([name for name, each in self.groups.items() if not self._follows(each)]):
-                    core = _core_server(group, self.host)
+                    core = core_server(group, self.host)
                     if core != domain and inside(core, domain):
                         self._block(group, f"{domain} cannot reach {parent(domain)}", out)
             case HoldingsAsked(_, None):
@@ -601,7 +601,7 @@ class AgreedAgent(Service):
         """Until when members live, by the servers' last lease."""
         if not is_exclusive(self.groups[group].kind):
             return FOR_EVER
-        return self._lease.ends_at(depth(self._server) - depth(_core_server(group, self.host)))
+        return self._lease.ends_at(servers_between(group, self.host))
 
     def _mind_lease(self, now: Instant, out: list[Effect]) -> None:
         """First of all: has it run out, or is it back?"""
@@ -620,13 +620,20 @@ class AgreedAgent(Service):
     def _renew_lease(self, now: Instant, out: list[Effect]) -> None:
         """Last of all: ask again, if it is time, and be woken in time."""
         self._mind_lease(now, out)
-        ends = [self._lives_until(group) for group, known in self.groups.items() if is_exclusive(known.kind)]
+        leased = [group for group, known in self.groups.items() if is_exclusive(known.kind)]
+        ends = [self._lives_until(group) for group in leased]
         self.stack.alarm_at, self.stack.alarm = FOR_EVER, ALARM
         if not ends or not self.up:
             return
         if now >= self._ask_at:
-            every_s = self._config.lease_every_s
-            self._ask_at = now + (every_s if min(ends) > now else every_s / 4)
+            often = (
+                4
+                if min(ends) <= now
+                else 2
+                if any(servers_between(group, self.host) for group in leased)
+                else 1
+            )
+            self._ask_at = now + self._config.lease_every_s / often
             out.append(Send(self._server, self._lease.ask(now)))
         self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
 
@@ -791,10 +798,3 @@ class AgreedAgent(Service):
     def _find(self, group: Group, me: Endpoint) -> HostMember | None:
         known = self.groups.get(group)
         return None if known is None else known.members.get(me)
-
-
-def _core_server(group: Group, host: Domain) -> Domain:
-    """Of the servers above this host, the one in the group's core-set."""
-    if parent(host) == group.scope:
-        return group.scope
-    return Domain(".".join(labels(host)[: depth(group.scope) + 1]))

@@ -225,7 +225,7 @@ class CallServer(Service):
         if known is None or not stands(known):
             return self._refuse(asked, NoSuchGroup.__name__, out)
         if call.number is None:
-            past = known.views[:-1][-min(call.history, HISTORY_MAX) :] if call.history else ()
+            past = known.past[-min(call.history, HISTORY_MAX) :] if call.history else ()
             return self._answer(asked, "", "", "", out, _state(core, known, known.view, past))
         view = known.at(call.number, call.revision)
         if view is not None:

@@ -255,7 +255,9 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def lease_every_s(self) -> float:
-        """How often a lease is renewed: one question may be lost without consequence."""
+        """How often a lease is renewed: one question may be lost without consequence. A lease of a core-set
+        farther up is as old as all questions on the way: hosts ask twice as often for it, servers between
+        four times."""
         return self.doubt_after_s / 3
 
     @property

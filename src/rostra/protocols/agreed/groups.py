@@ -152,6 +152,11 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
         apart = tuple([each.carried() for each in self.apart])
         return replace(self, views=self.views[-VIEWS_CARRIED:], outcomes=outcomes, apart=apart)
 
+    @property
+    def past(self) -> list[AgreedView]:
+        """The views before this one, in order of their numbers: those of parts that met, too."""
+        return sorted(self.views[:-1], key=lambda view: (view.number, view.revision, str(view.pid)))
+
     def at(self, number: int, revision: int | None = None) -> AgreedView | None:
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
         found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
@@ -777,7 +782,7 @@ def _with_past(part: AgreedGroup, others: Sequence[AgreedGroup]) -> AgreedGroup:
     for other in others:
         views += tuple([each for each in other.views if each not in part.views])
         outcomes += tuple([each for each in other.outcomes if each not in part.outcomes])
-    by_number = sorted(views, key=lambda view: (view.number, view.revision, str(view.pid)))
+    by_number = replace(part, views=(*views, part.view)).past
     in_order = sorted(outcomes, key=lambda outcome: outcome.request)
     return replace(
         part,

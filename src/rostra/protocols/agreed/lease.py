@@ -37,6 +37,7 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.core.effects import Instant, TimerKey
+from rostra.names import Domain, Group, depth, labels, parent
 from rostra.protocols.agreed.branch import LeaseAsked, LeaseConfirmed, LeaseGiven
 from rostra.protocols.agreed.changes import Pid, ServerId
 from rostra.protocols.agreed.groups import AgreedGroup, members_present, rules_of
@@ -132,8 +133,10 @@ class SetLease:
         self.questions = Questions()
         self._answers: dict[ServerId, Confirmation] = {}
         self._history: dict[Pid, None] = {}  # what we committed, the last one last
+        self.version = 0  # grows with every answer and commit
 
     def committed(self, pid: Pid) -> None:
+        self.version += 1
         self._history[pid] = None
         for old in list(self._history)[:-HISTORY_MAX]:
             del self._history[old]
@@ -146,6 +149,7 @@ class SetLease:
         until = asked_at + doubt_after_s
         if who not in self._answers or until >= self._answers[who].until:
             self._answers[who] = Confirmation(until, answer.base, frozenset(answer.tried))
+            self.version += 1
         return True
 
     def counted(self, state: SetState) -> dict[ServerId, Instant]:
@@ -183,3 +187,15 @@ def lives_until(state: SetState, known: AgreedGroup, counted: dict[ServerId, Ins
         if verdict(rules[0], members_present(state.view, known.view, absent), known.living).lives:
             return end
     return NEVER
+
+
+def core_server(group: Group, host: Domain) -> Domain:
+    """Of the servers above this host, the one in the group's core-set."""
+    if parent(host) == group.scope:
+        return group.scope
+    return Domain(".".join(labels(host)[: depth(group.scope) + 1]))
+
+
+def servers_between(group: Group, host: Domain) -> int:
+    """How many there are above this host before that one."""
+    return depth(parent(host)) - depth(core_server(group, host))

@@ -12,6 +12,8 @@ ANY: Final = "any"
 
 def check_survive(text: str) -> None:
     """Raise unless groups of this version can have this rule."""
+    if not isinstance(text, str):
+        raise BadInput(f"survive={text!r}", fix='write a rule: "majority", "size > 3"')
     parse_rule(text or ANY)
     if text and len(text) > 512:
         raise BadInput(f"a rule of {len(text)} characters", fix="at most 512")

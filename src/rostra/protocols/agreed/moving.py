@@ -89,11 +89,12 @@ class MovingServer(AgreedServer):
     def step(self, now: Instant, event: Event) -> list[Effect]:
         self._down = event.peer if isinstance(event, LinkDown) else None
         out = super().step(now, event)
-        again, self._again = self._again, []
-        for message in again:
-            self._route(now, message, out)
-        self._move(now, out)
-        self._set_timers(now, out)
+        if self._again or self._look:
+            again, self._again = self._again, []
+            for message in again:
+                self._route(now, message, out)
+            self._move(now, out)
+            self._set_timers(now, out)
         if bool(self._look) != (MOVE in self._timers):
             self._timers ^= {MOVE}
             out.append(SetTimer(MOVE, self._look_after(now)) if self._look else CancelTimer(MOVE))

@@ -13,6 +13,7 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.groups import GroupTable
 from rostra.protocols.agreed.lease import SetLease
 from rostra.protocols.agreed.observed import ShownGroups
+from rostra.protocols.agreed.state import SetState
 
 HELD_MAX: Final = 2**61
 """Of the numbers that a host says a group has come to. A message can have twice as much."""
@@ -52,6 +53,11 @@ class CoreSet:
         self.ask_at: Instant = 0.0  # for confirmations
         self.suspended: set[Group] = set()  # in doubt: hosts below were told so
         self.ends: dict[Group, tuple[object, Instant]] = {}  # of groups whose rule is exclusive; and why then
+        self.lives: tuple[SetState | None, int, dict[Group, Instant]] = (
+            None,
+            0,
+            {},
+        )  # the same, of which state
         self.shown: ShownGroups = {}  # to observers
 
     @property

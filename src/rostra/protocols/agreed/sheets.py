@@ -143,6 +143,8 @@ def changed(properties: Properties, changes: Iterable[tuple[str, str | None]]) -
 
 def properties_of(attributes: Mapping[str, str]) -> Properties:
     """As a program says them."""
+    if not isinstance(attributes, Mapping):
+        raise BadInput(f"attributes={attributes!r}", fix='write a dict of texts: {"disk": "ssd"}')
     for key, value in attributes.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise BadInput(f"attribute {key!r}: {value!r}", fix="names and values are texts")

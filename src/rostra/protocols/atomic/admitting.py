@@ -152,15 +152,20 @@ class MonitoredGroups:
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Answers to our questions, and what the list of a group says to our members."""
         out: list[Effect] = []
+        left: list[tuple[Group, Endpoint, object]] = []  # meanwhile: after all that their joins ordered
         for effect in effects:
             if type(effect) is Answer and effect.token in self._own:
                 about = self._own.pop(effect.token)
-                if about is not None:
+                if about is not None and self._find(*about) is None:
+                    left.append((*about, effect.result))
+                elif about is not None:
                     self._claimed(now, *about, effect.result, out)
             elif type(effect) is Tell:
                 self._noticed(now, effect, out)
             else:
                 out.append(effect)
+        for each in left:
+            self._claimed(now, *each, out)
         return out
 
     def _claimed(self, now: Instant, group: Group, me: Endpoint, result: object, out: list[Effect]) -> None:

@@ -348,6 +348,7 @@ class ClaimAgent(Service):
             self._left(group, out)
             return
         self._stands(now, group, stands, out)
+        self._alone.discard(group)
         if self.held.pop(group, None) is not None:
             self._put_out(now, group, self._members_of(group, strong=True), stands, out)
         same = [event for event in asked.waiting if event.join.group_kind == stands]
@@ -374,6 +375,7 @@ class ClaimAgent(Service):
             out += map(Secure, self._own.release(group.name, self.host, permanent=permanent))
         else:
             del self.held[group]
+            self._alone.discard(group)
             self.made.discard(group)
             self._is_recorded(group, "")
             self.asked.pop(group, None)  # to renew it
@@ -436,6 +438,7 @@ class ClaimAgent(Service):
         for group in sorted(self.held):
             if not self._is_used(group):
                 del self.held[group]
+                self._alone.discard(group)
                 self.asked.pop(group, None)
                 self.releasing[group] = ()
             elif group not in self.asked:

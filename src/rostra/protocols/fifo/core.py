@@ -165,6 +165,7 @@ class HostCore(Service):
     def hear(self, now: Instant, effects: Iterable[Effect]) -> list[Effect]:
         """Notices to FIFO members go to their state machines; everything else passes."""
         out: list[Effect] = []
+        left: list[Answer] = []  # meanwhile: it leaves after all that its join ordered
         for effect in effects:
             if type(effect) is Tell:
                 self._told(now, effect.endpoints, effect.notice, out)
@@ -174,12 +175,23 @@ class HostCore(Service):
                 else:
                     out.append(effect)
             elif effect.token < 0:
-                self._answered(now, effect.token, effect.result, out)
+                if self._has_left(effect.token):
+                    left.append(effect)
+                else:
+                    self._answered(now, effect.token, effect.result, out)
             elif type(effect.result) in (ns.Absolute, ns.Resolved):
                 out.append(Answer(effect.token, self._shown.seen(effect.result)))
             else:
                 out.append(effect)
+        for answer in left:
+            self._answered(now, answer.token, answer.result, out)
         return out
+
+    def _has_left(self, token: int) -> bool:
+        question = self._asked.get(token)
+        if question is None or question.joining is None or not isinstance(question.machine, MemberCore):
+            return False
+        return question.machine.over
 
     # Programs
 

@@ -9,7 +9,7 @@ joining would cost every join a round trip to the farthest cluster, and nearly a
 of this host that are still `entering` do not count: they have not chosen the kind either.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from rostra.errors import BadInput, NotAllowed, NotAvailable, RostraError
@@ -27,8 +27,9 @@ class EnteringPrograms(set[Endpoint]):
     """The programs of one host that are entering one group. Hundreds of them may get the same member list, so
     the kind that it shows is looked up once."""
 
-    def __init__(self, those: Iterable[Endpoint] = ()) -> None:
-        super().__init__(those)
+    def __init__(self, over: "Callable[[EnteringPrograms, Endpoint], None]" = lambda *_: None) -> None:
+        super().__init__()
+        self._over = over
         self._listed: tuple[Members, GroupKind | None] | None = None
 
     def claimed_kind(self, members: Members) -> GroupKind | None:
@@ -43,6 +44,40 @@ class EnteringPrograms(set[Endpoint]):
         self.discard(endpoint)
         if not self:
             self._listed = None
+        self._over(self, endpoint)
+
+
+class EnteringTable:
+    """Who enters which group now, or was refused and is leaving it again; found by either."""
+
+    def __init__(self) -> None:
+        self.groups: dict[Group, EnteringPrograms] = {}
+        self._of: dict[Endpoint, set[Group]] = {}
+
+    def begin(self, endpoint: Endpoint, group: Group) -> EnteringPrograms:
+        self._of.setdefault(endpoint, set()).add(group)
+        if group not in self.groups:
+            self.groups[group] = EnteringPrograms(lambda those, who: self._entered(those, who, group))
+        return self.groups[group]
+
+    def over(self, endpoint: Endpoint, group: Group) -> None:
+        """It is out of the group."""
+        if group in self._of.get(endpoint, ()):
+            self.groups[group].entered(endpoint)
+
+    def gone(self, endpoint: Endpoint) -> None:
+        for group in tuple(self._of.get(endpoint, ())):
+            self.groups[group].entered(endpoint)
+
+    def _entered(self, those: EnteringPrograms, endpoint: Endpoint, group: Group) -> None:
+        if self.groups.get(group) is not those:
+            return  # it has left since, and perhaps others enter
+        groups = self._of.get(endpoint, set())
+        groups.discard(group)
+        if not groups:
+            self._of.pop(endpoint, None)
+        if not those:
+            del self.groups[group]
 
 
 class Admission:
@@ -115,7 +150,7 @@ class Admission:
         with it."""
         plain = False
         for member in members:
-            if member.endpoint not in self._entering:
+            if member.endpoint not in self._entering and member.endpoint != self._me:
                 if member.kind == FIFO:
                     return False  # mostly one of the first, for delegates come before hosts
                 plain = plain or member.kind is None

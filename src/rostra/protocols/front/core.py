@@ -20,6 +20,7 @@ stands between them and the link.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
@@ -49,7 +50,7 @@ from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
-from rostra.protocols.front.admission import Admission, EnteringPrograms, why_not_spoken
+from rostra.protocols.front.admission import Admission, EnteringTable, why_not_spoken
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
@@ -88,7 +89,8 @@ HEARD_EVERY_S: Final = 0.1
 """Signs of life closer together than this count as one."""
 
 JOINS_AT_ONCE: Final = 16
-"""Joins between two looks at the time."""
+ENDS_AT_ONCE: Final = 16
+"""Joins, and endpoints that end, between two looks at the time."""
 
 LOOK_EVERY: Final = 8
 """So many programs are read before the time is looked at."""
@@ -120,9 +122,7 @@ class FrontCore:
         self.unread: dict[ProgramSession, int] = {}  # at the last tick, of those that do not read or answer
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
-        self._proving: dict[
-            tuple[Endpoint, Group], tuple[int, bool]
-        ] = {}  # our question, and whether it still wants to enter: see `_prove`
+        self._proving: dict[Endpoint, dict[Group, tuple[int, bool]]] = {}  # our question; is it still wanted?
         self._routes: dict[int, _Route] = {}  # by the identity of the tuple of endpoints; see `_route`
         self._watch = ProgramWatch(detect)
         self._pinged: set[int] = set()  # those that owe us a sign of life
@@ -131,8 +131,8 @@ class FrontCore:
         self._joins: deque[tuple[ProgramSession, Event, Callable[[], None] | None]] = deque()  # of this turn
         self._joins_due = False  # at the end of this turn
         self._let_in_turn = 0  # in which of them some were let in last
-        self._dying: dict[str, EndpointGone] = {}  # by name: the stack does not know of it yet
-        self._entering: dict[Group, EnteringPrograms] = {}  # of whom it is not known yet whether they may
+        self._dying: dict[str, tuple[ProgramSession, EndpointGone | Asked]] = {}  # by name: to be stepped
+        self._entering = EnteringTable()  # of whom it is not known yet whether they may
         self._arrivals = 0
         self._long_turn = 0  # the last one that had no time
         self._tick_due = port.now + WATCH_TICK_S
@@ -166,16 +166,6 @@ class FrontCore:
         self.port.count("over_share", "programs")
         return Unreachable(f"{self.path} has no place: {refusal.what}", fix=refusal.fix)
 
-    def no_administration(self) -> Denied:
-        self.port.count("refused", NotAllowed.code)
-        return denied(
-            NotAllowed(
-                f"{self.path} is inspected and administered over TCP only by those who show a token",
-                fix="start it with --token-file FILE and show the same token; or use its Unix socket"
-                " (--socket) on its own machine",
-            )
-        )
-
     def heard(self, session: ProgramSession) -> None:
         """Bytes came, which are a sign of life. The failure detector is shown one per `HEARD_EVERY_S`."""
         now = self.port.now
@@ -195,12 +185,8 @@ class FrontCore:
         self._pinged.discard(session.number)
         self.carry_out(self._watch.step(self.port.now, ProgramClosed(session.number)))
         endpoints = list(session.endpoints.values())
-        for endpoint in endpoints:
-            self._place(endpoint, None)
-            self._stop_watching(endpoint)
-            self._release_endpoint(session, endpoint)
-        for held in session.held.values():  # asked for without an endpoint, and not refused yet
-            self.shares.give(session.user, "memberships", len(held))
+        without_one = session.held.pop(Endpoint(""), ())  # and not refused yet
+        self.shares.give(session.user, "memberships", len(without_one))
         self.asks(session, -session.open_questions)
         self.shares.give(session.user, "programs")
         session.link.ended()
@@ -212,23 +198,38 @@ class FrontCore:
                 endpoints=len(endpoints),
                 because=why,
             )
-        if endpoints:  # at the end of the turn: of a crowd that dies, none is sent the deaths of the others
-            names = [name_of(endpoint) for endpoint in endpoints]
-            gone = [EndpointGone(endpoint, why, session.given_up) for endpoint in endpoints]
-            self._dying.update(zip(names, gone, strict=True))
-            self.port.at_end_of_turn(lambda: self.end_endpoints(names))
-
-    def end_endpoints(self, names: Iterable[str]) -> None:
-        """Let the stack know of those that are gone; also before another program opens one of that name."""
-        for name in names:
-            if (gone := self._dying.pop(name, None)) is not None:
-                self.port.step(gone)
+            self._end_all(session, [EndpointGone(each, why, session.given_up) for each in endpoints])
 
     def close_all(self, session: ProgramSession) -> None:
         """Leave every group on its behalf, so that others hear of a leave and not of a crash."""
-        for endpoint in list(session.endpoints.values()):
-            self._forget(session, endpoint)
-            self.ask_ourselves(endpoint, Close())
+        session.link.gone()
+        closed, session.endpoints = session.endpoints, {}
+        self._end_all(session, [Asked(each, self._expect(None), Close()) for each in closed.values()])
+
+    def _end_all(self, session: ProgramSession, ends: Sequence[EndpointGone | Asked]) -> None:
+        """At the end of this turn: of a crowd that dies, none is sent the deaths of the others. And of more,
+        if they are many."""
+        for end in ends:
+            self._place(end.endpoint, None)
+            self._dying[name_of(end.endpoint)] = session, end
+        left = map(name_of, [end.endpoint for end in ends])
+
+        def end_some() -> None:
+            names = list(islice(left, ENDS_AT_ONCE))
+            self.end_endpoints(names)
+            if len(names) == ENDS_AT_ONCE:
+                self.port.at_end_of_turn(end_some)
+
+        self.port.at_end_of_turn(end_some)
+
+    def end_endpoints(self, names: Iterable[str] | None = None) -> None:
+        """Let the stack know of those that are gone; also before another program opens one of that name."""
+        for name in tuple(self._dying) if names is None else names:
+            if name in self._dying:
+                session, end = self._dying.pop(name)
+                self._stop_watching(end.endpoint)
+                self._release_endpoint(session, end.endpoint)
+                self.port.step(end)
 
     def _forget(self, session: ProgramSession, endpoint: Endpoint) -> None:
         self._place(endpoint, None)
@@ -300,8 +301,8 @@ class FrontCore:
     def _release_endpoint(self, session: ProgramSession, endpoint: Endpoint) -> None:
         self.shares.give(session.user, "endpoints")
         self.shares.give(session.user, "memberships", len(session.held.pop(endpoint, ())))
-        for place in [each for each in self._proving if each[0] == endpoint]:
-            self._own_tokens.pop(self._proving.pop(place)[0], None)
+        for token, _ in self._proving.pop(endpoint, {}).values():
+            self._own_tokens.pop(token, None)
 
     # From the stack
 
@@ -344,10 +345,7 @@ class FrontCore:
         self._routes.clear()
         if place is None:
             self._places.pop(endpoint, None)
-            for group in [group for group, those in self._entering.items() if endpoint in those]:
-                self._entering[group].discard(endpoint)
-                if not self._entering[group]:
-                    del self._entering[group]
+            self._entering.gone(endpoint)
         else:
             self._places[endpoint] = place
 
@@ -390,10 +388,12 @@ class FrontCore:
         session.link.deliver(number, deliver.group, item)
         if type(item) is Parted:
             session.parted(deliver.endpoint, deliver.group)
+            self._entering.over(deliver.endpoint, deliver.group)
         elif type(item) is OrderClosed:
             session.link.left(deliver.group)
         elif type(item) is Excluded or type(item) is GroupTerminated:
             session.parted(deliver.endpoint, deliver.group)
+            self._entering.over(deliver.endpoint, deliver.group)
             self._release(session, deliver.endpoint, ("in", deliver.group))
         elif type(item) is MemberMoved:
             session.parted(deliver.endpoint, deliver.group)
@@ -504,7 +504,7 @@ class FrontCore:
             join = JoinAsked(*(endpoint, self._expect(answer), group, luck), *_how(enter), kind)
             self.join_soon(session, join)
             return
-        entering = self._entering.setdefault(group, EnteringPrograms())
+        entering = self._entering.begin(endpoint, group)
         admission = Admission(group, endpoint, entering, answer, leave, kind)
         join = JoinAsked(*(endpoint, self._expect(admission.joined), group, luck), *_how(enter), kind)
         self.join_soon(session, join, ask)
@@ -520,7 +520,7 @@ class FrontCore:
         is_new: bool,
     ) -> None:
         """The authority of a restricted name is asked first; the program enters with its proof."""
-        group, place = enter.group, (endpoint, enter.group)
+        group, proving = enter.group, self._proving.setdefault(endpoint, {})
         is_led = type(enter) is Enter and enter.membership is MembershipKind.LED
 
         def refuse(refusal: Denied) -> None:
@@ -528,7 +528,7 @@ class FrontCore:
             session.answer(token, refusal)
 
         def heard(result: Any) -> None:
-            _, is_wanted = self._proving.pop(place)
+            _, is_wanted = proving.pop(group)
             if type(result) is Denied:
                 refuse(result)
             elif not is_wanted:
@@ -536,11 +536,11 @@ class FrontCore:
             else:
                 then(session, token, endpoint, enter, is_new=is_new, is_proven=True)
 
-        if place in self._proving:
+        if group in proving:
             refuse(denied(AlreadyMember(f"{endpoint} is joining {group} already", fix="wait for the answer")))
             return
         our_token = self._expect(heard)
-        self._proving[place] = our_token, True
+        proving[group] = our_token, True
         join = JoinRestricted(
             *(group, enter.credential, is_led), meta=enter.meta, luck=enter.luck, speaks=True
         )
@@ -548,9 +548,9 @@ class FrontCore:
 
     def exits(self, endpoint: Endpoint, group: Group) -> None:
         """Before it is in, perhaps."""
-        place = endpoint, group
-        if place in self._proving:
-            self._proving[place] = self._proving[place][0], False
+        proving = self._proving.get(endpoint, {})
+        if group in proving:
+            proving[group] = proving[group][0], False
 
     def join_agreed(
         self,

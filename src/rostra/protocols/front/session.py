@@ -14,14 +14,16 @@ Messages of groups with delivery are never dropped: while a program does not rea
 enough unread (`Reading`), its members are paused, and in the end the senders are blocked (X-090).
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, assert_never, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rostra.core.effects import Asked
-from rostra.errors import BadInput, Unreachable
+from rostra.errors import BadInput, NotAllowed, Unreachable
 from rostra.names import Endpoint, Group
 from rostra.protocols.access.requests import (
     AssignName,
@@ -249,7 +251,7 @@ class ProgramSession:
         self._port = front.port
         self._asked = 0
         self._waiting: dict[int, PendingRequest] = {}  # by our token
-        self._later: list[Any] | None = None  # while it is put off: what is to be looked at in another turn
+        self._later: deque[Any] | None = None  # while it is put off: what is to be looked at in another turn
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
         self._answers = 0  # records in items that are answers
@@ -369,14 +371,14 @@ class ProgramSession:
         items_max, records_max = front.config.turn_items_max, front.config.turn_records_max
         for taken, item in enumerate(items):
             if taken == items_max or self._answers > records_max or (taken and front.has_no_time()):
-                self._put_off([item, *items])
+                self._stop_before(item, items)
                 self._port.in_next_turn(self.go_on)
                 return
             if type(item) is Ping:  # it says nothing about groups, and waits for no join
                 self.link.say(Pong(item.number))
                 continue
             if self.joining and not _joins(item) and not front.join_now(self):
-                self._put_off([item, *items])
+                self._stop_before(item, items)
                 return
             if type(item) is Ask:  # nearly all of them
                 self._ask(item.token, item.endpoint, item.request)
@@ -401,20 +403,30 @@ class ProgramSession:
                     self.link.close("said goodbye")
                     return
 
-    def _put_off(self, items: list[Any]) -> None:
+    def _put_off(self, items: Iterable[Any]) -> None:
         """Look at these later, and read nothing more until then. A ping is answered now."""
+        self._later = later = deque[Any]()
         for item in items:
             if type(item) is Ping:
                 self.link.say(Pong(item.number))
-        self._later = [item for item in items if type(item) is not Ping]
+            else:
+                later.append(item)
         self.link.hold(Hold.TURN)
+
+    def _stop_before(self, item: Any, items: Iterator[Any]) -> None:
+        """This turn. What was put off before stays where it is: it is not copied at every stop."""
+        if self._later is None:
+            self._put_off(chain((item,), items))
+        else:
+            self._later.appendleft(item)
 
     def go_on(self) -> None:
         """Another turn: handle the requests that were put off, if its buffer has room for the answers."""
         if self._reader.is_full or self.joining or not self.link.is_open:
             return
-        later, self._later = self._later or [], []  # what comes meanwhile comes after that
-        self._take(iter(later))
+        if self._later is None:
+            self._later = deque()
+        self._take(_drained(self._later))  # and what comes meanwhile
         if not self._later:
             self._later = None
             self.link.release(Hold.TURN)
@@ -477,7 +489,7 @@ class ProgramSession:
             self.answer(token, denied(alone))
             return
         if not self.administers and isinstance(request, _ADMINISTRATION):
-            self.answer(token, front.no_administration())
+            self.answer(token, self._no_administration())
             return
         if type(request) is Open and (refusal := self._port.reserve_number()) is not None:
             self.answer(token, refusal)
@@ -519,6 +531,16 @@ class ProgramSession:
             front.join_soon(self, Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
         else:
             self._port.step(Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
+
+    def _no_administration(self) -> Denied:
+        self._port.count("refused", NotAllowed.code)
+        return denied(
+            NotAllowed(
+                f"{self.front.path} is inspected and administered over TCP only by those who show a token",
+                fix="start it with --token-file FILE and show the same token; or use its Unix socket"
+                " (--socket) on its own machine",
+            )
+        )
 
     def expect(self, token: int, endpoint: Endpoint, request: Any, is_new: bool = False) -> int:
         """A token of ours for a request of the program, under which the answer is found again."""
@@ -620,6 +642,11 @@ def joined(items: list[Any], bytes_max: int) -> Iterator[Any]:
         yield item
     if run:
         yield _one(run, count)
+
+
+def _drained(items: deque[Any]) -> Iterator[Any]:
+    while items:
+        yield items.popleft()
 
 
 def _one(run: list[Submit], count: int) -> Submit:

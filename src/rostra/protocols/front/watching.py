@@ -10,11 +10,12 @@ latest, and sends them to all watchers.
 from typing import TYPE_CHECKING, Any, Final
 
 from rostra.core.effects import Effect
-from rostra.errors import NameInUse, NotMember
+from rostra.errors import NotMember
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.front.events import WatchBegan, WatchEnded
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.config import RelaxedConfig
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Denied, Done, Open, Opened, Unwatch, Watch, denied
 from rostra.protocols.relaxed.watches import Watches
 
@@ -30,7 +31,6 @@ class WatchTable:
         self.watches = Watches(host, config)
         self.own: Endpoint | None = None  # the endpoint with which we follow groups
         self._front = front
-        self._names = 0
         self._waiting: list[tuple[ProgramSession, int, Endpoint, Watch, bool]] = []  # while it is opened
 
     def watch(
@@ -81,22 +81,19 @@ class WatchTable:
                 self._front.ask_ourselves(self.own, Unwatch(group))
 
     def _open(self) -> None:
-        self._names += 1
-        name = OWN_NAME if self._names == 1 else f"{OWN_NAME}-{self._names}"
-        request = Open(name)
+        agent, name, number = self._front.port.stack[AGENT], OWN_NAME, 1
+        while name in agent.names:
+            number += 1
+            name = f"{OWN_NAME}-{number}"
         if (refusal := self._front.port.reserve_number()) is not None:
-            self._names -= 1
             self._opened(refusal)
         else:
-            self._front.ask_ourselves(Endpoint(""), request, self._opened)
+            self._front.ask_ourselves(Endpoint(""), Open(name), self._opened)
 
     def _opened(self, answer: Opened | Denied) -> None:
         if isinstance(answer, Opened):
             self.own = answer.endpoint
             self._front.forget_routes()
-        elif answer.code == NameInUse.code:
-            self._open()
-            return
         waiting, self._waiting = self._waiting, []
         for session, token, watcher, watch, is_new in waiting:
             if self.own is not None:

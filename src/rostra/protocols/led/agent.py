@@ -64,6 +64,7 @@ from rostra.protocols.led.core import (
     CircuitUp,
     LeaderNamed,
     MemberCame,
+    MembersRefused,
     MemberWent,
     PostLetter,
     RegistrarChanged,
@@ -86,6 +87,7 @@ from rostra.protocols.led.messages import (
     LeaderProbe,
     LeaderProbed,
     LeaderTold,
+    LeadRefused,
     ListAsked,
     ListTold,
     LocalMember,
@@ -105,6 +107,7 @@ from rostra.protocols.led.messages import (
 from rostra.protocols.led.observed import OUT, Stood, came_or_went, observed, stands
 from rostra.protocols.led.proven import is_refused, let_through, with_permit
 from rostra.protocols.led.queries import ListQueries, ListQuery
+from rostra.protocols.led.refused import lead_refused, list_full, put_out, put_out_all
 from rostra.protocols.led.registrar import Registrar
 from rostra.protocols.led.requests import (
     AnySetRequest,
@@ -191,6 +194,7 @@ class LedAgent(Service):
         self._own: dict[int, Group] = {}
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._stood: dict[Group, Stood] = {}  # as observers were shown it
+        self._left: list[tuple[Endpoint, Group]] = []  # those that left while the kind was claimed for them
         self._ticking = False
         self._calming = False
         self._now: Instant = 0.0
@@ -210,14 +214,13 @@ class LedAgent(Service):
                     out.append(Answer(token, denied(refusal)))
             case Asked(me, token, LeaveLed(group)):
                 self.transient.leave(me, group)
-                self._leave(me, group, gone=False)
+                self.leave(me, group, gone=False)
                 out.append(Answer(token, Done()))
             case SpeakerCame(me, group, meta):
-                self.sets.setdefault(group, LedSet()).members[me] = LedStay(False, meta, speaks=True)
-                proof = self.directory.gate.permits.get((me, group), b"")
-                self._tree_step(group, MemberCame(LocalMember(local_name(me), meta, proof)))
+                known = self.sets.setdefault(group, LedSet())
+                self._came(group, known, me, LedStay(False, meta, speaks=True))
             case SpeakerWent(me, group):
-                self._leave(me, group, gone=True)
+                self.leave(me, group, gone=True)
             case Asked(me) | EndpointGone(me):  # to close it
                 self._gone(me)
             case Received(sender, message):
@@ -336,21 +339,23 @@ class LedAgent(Service):
             for asked in waiting:
                 self._enter(known, asked)
         else:  # it left meanwhile
-            self._call(AGENT, Asked(claimer, self._own_token(group), Leave(group)))
-            if known.waiting:
-                self._claim(group, known)
-            else:
-                self._forget_if_empty(group)
+            self._left.append((claimer, group))
 
     def _enter(self, known: LedSet, asked: Asked) -> None:
         join, me = asked.request, asked.endpoint
         is_new = me not in known.members
-        known.members[me] = LedStay(join.online, join.meta, join.closed)
-        proof = self.directory.gate.permits.get((me, join.group), b"")
-        self._tree_step(join.group, MemberCame(LocalMember(local_name(me), join.meta, proof)))
-        self.out.append(Answer(asked.token, Done()))
-        if join.online and is_new:
+        self._came(join.group, known, me, LedStay(join.online, join.meta, join.closed))
+        has_room = me in known.members
+        self.out.append(Answer(asked.token, Done() if has_room else list_full(join.group)))
+        if join.online and is_new and has_room:
             self.following.follow(join.group, (me,))
+
+    def _came(self, group: Group, known: LedSet, me: Endpoint, stay: LedStay) -> None:
+        before, known.members[me] = known.members.get(me), stay
+        proof = self.directory.gate.permits.get((me, group), b"")
+        self.tree_step(group, MemberCame(LocalMember(local_name(me), stay.meta, proof)))
+        if (tree := self.trees.get(group)) is not None and tree.record is not None:
+            stay.since = tree.record.version if before is None else before.since
 
     def _asked_of_set(self, me: Endpoint, token: int, request: JoinLed | AnySetRequest) -> None:
         match request:
@@ -369,9 +374,9 @@ class LedAgent(Service):
         self.transient.gone(me)
         self.sequences.gone(me)
         for group in [group for group, known in self.sets.items() if has_stay(known, me)]:
-            self._leave(me, group, gone=True)
+            self.leave(me, group, gone=True)
 
-    def _leave(self, me: Endpoint, group: Group, *, gone: bool) -> None:
+    def leave(self, me: Endpoint, group: Group, *, gone: bool) -> None:
         known = self.sets.get(group)
         if known is None:
             return
@@ -388,7 +393,7 @@ class LedAgent(Service):
         if known.members.pop(me, None) is not None:
             if known.signpost == me:
                 self._move_signpost(group, known, me, gone=gone)
-            self._tree_step(group, MemberWent(local_name(me)))
+            self.tree_step(group, MemberWent(local_name(me)))
         self._forget_if_empty(group)
 
     def _move_signpost(self, group: Group, known: LedSet, old: Endpoint, *, gone: bool) -> None:
@@ -399,15 +404,6 @@ class LedAgent(Service):
             self._call(AGENT, Asked(known.signpost, self._own_token(group), join))
         if not gone:
             self._call(AGENT, Asked(old, self._own_token(group), Leave(group)))
-
-    def _put_out(self, group: Group, notice: PutOut) -> None:
-        """Another kind stands: all members of this host go, and are told why."""
-        known = self.sets.pop(group)
-        for me in sorted(known.members):
-            if me != known.signpost:
-                self.out.append(Tell((me,), notice))
-            self._tree_step(group, MemberWent(local_name(me)))
-        self.out += [Answer(asked.token, notice.refusal) for asked in known.waiting]
 
     def _forget_if_empty(self, group: Group) -> None:
         known = self.sets.get(group)
@@ -426,6 +422,13 @@ class LedAgent(Service):
                 self.resolving.found(effect)
             else:
                 self.out.append(effect)
+        left, self._left = self._left, []
+        for me, group in left:  # after all that their joins ordered
+            self._call(AGENT, Asked(me, self._own_token(group), Leave(group)))
+            if (known := self.sets.get(group)) is not None and known.waiting and known.claiming is None:
+                self._claim(group, known)
+            else:
+                self._forget_if_empty(group)
 
     def _call(self, name: ServiceName[Any], event: Event) -> None:
         self._sift(self.stack.call(self._now, self, name, event))
@@ -447,7 +450,7 @@ class LedAgent(Service):
         match notice:
             case PutOut(group=group) if group in self.sets and self.sets[group].signpost in tell.endpoints:
                 self.out.append(tell)
-                self._put_out(group, notice)
+                put_out_all(self, group, notice)
             case Absolute(group=group, members=members) if names_led(members):
                 self.following.follow(group, tell.endpoints, led_member(members))
             case Absolute(group=group) if group in self.trees:
@@ -480,7 +483,7 @@ class LedAgent(Service):
             heard = [each for each in tell.endpoints if known and each in known.members]
             heard = [each for each in heard if known and known.members[each].speaks]
             for each in heard:
-                self._leave(each, notice.group, gone=True)
+                self.leave(each, notice.group, gone=True)
         elif table is None or type(notice) not in (Absolute, Joined, Left):
             return None
         else:
@@ -540,11 +543,11 @@ class LedAgent(Service):
             self.out += self.registrar.drop(frozenset([scope]))
         self.registrars[scope] = new
         for group in [group for group in self.trees if group.scope == scope]:
-            self._tree_step(group, RegistrarChanged())
+            self.tree_step(group, RegistrarChanged())
 
     # The sets themselves
 
-    def _tree_step(self, group: Group, event: Event) -> None:
+    def tree_step(self, group: Group, event: Event) -> None:
         tree = self.trees.get(group)
         if tree is None:
             tree = TreeCore(self.me, group, self.config, TreeState(self._floor))
@@ -604,6 +607,8 @@ class LedAgent(Service):
                     self.send_tree(peer, message)
                 case WantCircuit(peer):
                     self.want_circuit(peer)
+                case MembersRefused():
+                    put_out(self, effect)
                 case _:
                     self.out.append(effect)
 
@@ -612,7 +617,7 @@ class LedAgent(Service):
             case CircuitUp() | CircuitDown():
                 concerned = [group for group, tree in self.trees.items() if peer in tree.connected]
                 for group in concerned:
-                    self._tree_step(group, event)
+                    self.tree_step(group, event)
                 if isinstance(event, CircuitUp):
                     self.transient.circuit_up(peer)
                     self.sequences.circuit_up(peer)
@@ -627,7 +632,7 @@ class LedAgent(Service):
                 elif isinstance(message, TransientMessage):
                     self.transient.received(peer, message)
                 elif proven := let_through(self._now, self.directory.gate, peer, message, self.out):
-                    self._tree_step(message.group, TreeReceived(peer, proven))
+                    self.tree_step(message.group, TreeReceived(peer, proven))
 
     def _needed(self) -> set[Domain]:
         """Agents that a set is connected to, or wants to be."""
@@ -694,13 +699,15 @@ class LedAgent(Service):
                 else:
                     believed = None if registrar is None else registrar.path
                     self.post(sender, NotRegistrar(group, letter.number, believed))
-            case AssertReply() | LeaderTold() if not from_registrar:
+            case AssertReply() | LeadRefused() | LeaderTold() if not from_registrar:
                 self.out.append(Ignored(type(letter).__name__, "not the registrar"))
             case AssertReply(number=number, leader=leader):
                 if inside(group.scope, leader):
-                    self._tree_step(group, LeaderNamed(number, leader))
+                    self.tree_step(group, LeaderNamed(number, leader))
                 else:
                     self.out.append(Ignored("AssertReply", "out of scope"))
+            case LeadRefused():
+                lead_refused(self, letter)
             case LeaderTold():
                 self.with_(lambda out: self.queries.leader_told(letter, out))
             case NotRegistrar():
@@ -775,7 +782,7 @@ class LedAgent(Service):
                 if group in self.following.groups:
                     self.following.ask(group, self.following.groups[group])
             case ("led", str(what), str(name), str(scope)) if Group(name, Domain(scope)) in self.trees:
-                self._tree_step(Group(name, Domain(scope)), SetTimerFired(what))
+                self.tree_step(Group(name, Domain(scope)), SetTimerFired(what))
             case _:
                 self.out.append(Ignored("TimerFired", "nothing waits for it"))
 

@@ -16,6 +16,9 @@ META_BYTES_MAX: Final = 256
 LETTER_BYTES_MAX: Final = 32 << 20
 """What servers carry at once: the list of a million members."""
 
+LIST_BYTES_MAX: Final = LETTER_BYTES_MAX - (1 << 20)
+"""A list. An agent takes no report that would make that of its subtree larger: it could not be sent on."""
+
 NAMES_OF_AGENT_MAX: Final = 10_000
 """Sets that one agent may lead at one registrar, and sets that it keeps a record of."""
 

@@ -42,12 +42,14 @@ from rostra.protocols.led.messages import (
     Entries,
     ListChanges,
     ListEntry,
+    ListRefused,
     ListReport,
     LocalMember,
     RootMoved,
     SetReleased,
     changed,
     changes,
+    fits,
     is_sound,
     newest,
     size_of,
@@ -69,6 +71,8 @@ CONNECT: Final = "connect"
 REPORT: Final = "report"
 FLATTEN: Final = "flatten"
 TIMERS: Final = (ASSERT, CONNECT, REPORT, FLATTEN)
+SEVERAL_GROUPS: Final = "make several groups of it, or attach less to members"
+LEAD_ELSEWHERE: Final = "leave led groups, or join on a host of another cluster"
 GRACE: Final = "grace "
 """With the agent behind it: the timer of a child whose circuit is lost."""
 
@@ -89,6 +93,14 @@ class LeaderNamed(Event, frozen=True):
 
     number: int
     leader: Domain
+
+
+class LeadingRefused(Event, frozen=True):
+    """The present registrar lets us not lead: for want of room, or of a claim."""
+
+    number: int
+    full: bool
+    why: str
 
 
 class RegistrarChanged(Event, frozen=True):
@@ -133,6 +145,16 @@ class WantCircuit(Effect, frozen=True):
     peer: Domain
 
 
+class MembersRefused(Effect, frozen=True):
+    """These members of this host cannot be on the list: they have to go."""
+
+    group: Group
+    why: str
+    fix: str
+    names: tuple[str, ...] = ()
+    newer: int | None = None  # and those that came after this version
+
+
 class _Wish(Struct, frozen=True):
     """A timer: the same wish as before the step leaves it running."""
 
@@ -158,6 +180,8 @@ class TreeCore:
                 self._went(name, up, out)
             case LeaderNamed(number, leader):
                 self._named(number, leader, up, out)
+            case LeadingRefused():
+                self._not_leading(event, up, out)
             case RegistrarChanged():
                 self._registrar_changed(out)
             case CircuitUp(peer):
@@ -196,11 +220,15 @@ class TreeCore:
     @property
     def entries(self) -> Entries:
         """The list of our subtree."""
-        record = self.record
-        if record is None:
-            return ()
+        return () if self.record is None else self._listed(self.record)
+
+    def _listed(self, record: SetRecord) -> Entries:
         own = ListEntry(self.me.path, self.me.life, record.version, record.local)
         return newest(tuple([child.entries for child in record.children]), own)
+
+    def _too_large(self, names: tuple[str, ...] = (), newer: int | None = None) -> MembersRefused:
+        why = f"the list of {self.group} is as large as it can be"
+        return MembersRefused(self.group, why, SEVERAL_GROUPS, names, newer)
 
     @property
     def parent(self) -> Domain | None:
@@ -229,7 +257,11 @@ class TreeCore:
         if known.get(member.name) == member:
             return
         known[member.name] = member
-        self._keep(replace(record, local=tuple(sorted(known.values())), version=self._number()))
+        grown = replace(record, local=tuple(sorted(known.values())))
+        if member.name not in [each.name for each in record.local] and not fits(self._listed(grown)):
+            out.append(self._too_large(names=(member.name,)))
+            return
+        self._keep(replace(grown, version=self._number()))
 
     def _went(self, name: str, up: Container[Domain], out: list[Effect]) -> None:
         record = self.record
@@ -313,6 +345,23 @@ class TreeCore:
             case _:
                 out.append(Ignored("AssertReply", "not contending"))
 
+    def _not_leading(self, refused: LeadingRefused, up: Container[Domain], out: list[Effect]) -> None:
+        """Without a leader nobody lists our members. A leader goes on, and asserts again; without members of
+        its own it has no claim, and its children look for another parent."""
+        record, full = self.record, refused.full
+        match None if record is None else record.standing:
+            case (Contend(number, waits=False) | Leader(number)) as standing if number == refused.number:
+                assert record is not None, "a standing without a record"
+                if not record.local and not (full and isinstance(standing, Leader)):
+                    self._resign(up, out)
+                    self._end_if_empty(up, out)
+                elif full and isinstance(standing, Contend):
+                    self._resign(up, out)
+                    why = f"{self.group} has no leader: {refused.why}"
+                    out.append(MembersRefused(self.group, why, LEAD_ELSEWHERE, newer=0))
+            case _:
+                out.append(Ignored("LeadRefused", "late reply"))
+
     # Attaching
 
     def _attach(self, parent: Domain, steps: int, up: Container[Domain], out: list[Effect]) -> None:
@@ -381,6 +430,8 @@ class TreeCore:
                 self._drop_child(peer, up, out)
             case RootMoved(root=root):
                 self._root_moved(peer, root, out)
+            case ListRefused(kept=kept):
+                self._report_refused(peer, kept, up, out)
 
     def _attach_asked(
         self, peer: Domain, number: int, entries: Entries, up: Container[Domain], out: list[Effect]
@@ -388,8 +439,11 @@ class TreeCore:
         """Only a leader accepts children."""
         record, group = self.record, self.group
         if record is not None and isinstance(record.standing, Leader):
-            self._set_child(record, peer, entries)
-            out.append(SendTree(peer, AttachOk(group, number, self.me.path)))
+            if self._has_room(record, peer, entries, (), out):
+                self._set_child(record, peer, entries)
+                out.append(SendTree(peer, AttachOk(group, number, self.me.path)))
+            else:
+                self._drop_child(peer, up, out)
             return
         self._drop_child(peer, up, out)  # if it was ours: it is on its way to a leader
         standing = None if self.record is None else self.record.standing
@@ -457,16 +511,57 @@ class TreeCore:
         return None if child is None or child.doubt else child.entries
 
     def _reported(self, peer: Domain, entries: Entries, message: AnyTreeMessage, out: list[Effect]) -> None:
-        record = self.record
-        if record is None or self._report_of(peer) is None:
+        record, before = self.record, self._report_of(peer)
+        if record is None or before is None:
             out.append(Ignored(type(message).__name__, "not a child"))
             return
-        self._set_child(record, peer, entries)
+        if self._has_room(record, peer, entries, before, out):
+            self._set_child(record, peer, entries)
 
     def _set_child(self, record: SetRecord, peer: Domain, entries: Entries) -> None:
         others = [each for each in record.children if each.agent != peer]
         children = sorted([*others, ChildReport(peer, entries)], key=lambda each: each.agent)
         self._keep(replace(record, children=tuple(children)))
+
+    def _has_room(
+        self, record: SetRecord, peer: Domain, entries: Entries, before: Entries, out: list[Effect]
+    ) -> bool:
+        """False: our list would be too large, so what it said before counts."""
+        others = [each for each in record.children if each.agent != peer]
+        grown = replace(record, children=(*others, ChildReport(peer, entries)))
+        if fits(self._listed(grown)):
+            return True
+        known = {(each.origin, each.life): each.version for each in before}
+        kept = [(each.origin, known.get((each.origin, each.life), 0), each.version) for each in entries]
+        changed = tuple([(origin, version) for origin, version, newest in kept if version != newest])
+        out.append(Ignored("ListReport", "the list is too large"))
+        out.append(SendTree(peer, ListRefused(self.group, changed)))
+        return False
+
+    def _report_refused(
+        self, peer: Domain, kept: tuple[tuple[Domain, int], ...], up: Container[Domain], out: list[Effect]
+    ) -> None:
+        """Our newest members go, and so do those of the agents below us."""
+        record = self.record
+        match None if record is None else record.standing:
+            case Attach(parent=parent) if parent == peer:
+                pass
+            case Child(parent=parent) as child if parent == peer:
+                self._stand(replace(child, refused=True))
+            case Child(moving=Attach(parent=parent)) if parent == peer:
+                pass
+            case _:
+                out.append(Ignored("ListRefused", "not our parent"))
+                return
+        assert record is not None, "a parent of nothing"
+        versions = dict(kept)
+        for report in record.children:
+            below = [each.origin for each in report.entries if each.origin in versions]
+            if below and report.agent in up:
+                those = tuple([(origin, versions[origin]) for origin in below])
+                out.append(SendTree(report.agent, ListRefused(self.group, those)))
+        if self.me.path in versions:
+            out.append(self._too_large(newer=versions[self.me.path]))
 
     def _lose_child(self, peer: Domain, up: Container[Domain], out: list[Effect]) -> None:
         """Its circuit is lost (S-062); with `grace_s` its list is kept for a while, in doubt (S-063)."""
@@ -541,10 +636,10 @@ class TreeCore:
         if entries == child.sent or parent not in up:
             return
         message: AnyTreeMessage = ListReport(self.group, entries)
-        if self.config.compressed:
+        if self.config.compressed and not child.refused:
             message = changes(self.group, child.sent, entries)
         out.append(SendTree(parent, message))
-        self._stand(replace(child, sent=entries))
+        self._stand(replace(child, sent=entries, refused=False))
 
     def _wishes(self) -> dict[str, _Wish]:
         children = () if self.record is None else self.record.children

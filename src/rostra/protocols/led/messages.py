@@ -40,6 +40,7 @@ from rostra.names.checks import Natural, check_endpoint, check_of
 from rostra.protocols.channel.messages import SPREAD_MAX
 from rostra.protocols.led.config import (
     LETTER_BYTES_MAX,
+    LIST_BYTES_MAX,
     MEMBERS_OF_AGENT_MAX,
     META_BYTES_MAX,
     ORIGINS_MAX,
@@ -49,6 +50,13 @@ from rostra.protocols.led.config import (
 from rostra.protocols.links.packets import AnyPacket, Beat, Bye, Data, Hello
 
 CIRCUIT_MESSAGES_MAX: Final = 4_096
+
+FRAMING_BYTES: Final = 9
+"""What a member takes in a list besides its texts."""
+
+MEMBER_BYTES_MAX: Final = FRAMING_BYTES + 4 * 128 + META_BYTES_MAX + PROOF_BYTES_MAX
+ENTRY_BYTES_MAX: Final = 300
+"""An agent's entry without its members."""
 
 RESIGNED: Final = 0
 """The number of an `AttachNo` that answers no question."""
@@ -176,6 +184,13 @@ class AssertReply(SetLetter, frozen=True, tag=17):
     leader: Domain
 
 
+class LeadRefused(SetLetter, frozen=True, tag=33):
+    """You do not lead this set, and no other agent does: a code of `rostra.errors`, and why."""
+
+    code: str
+    why: str
+
+
 class NotRegistrar(SetLetter, frozen=True, tag=18):
     believed: Domain | None = None
 
@@ -273,6 +288,7 @@ Datagram = (
     | Assert
     | ProvenAssert
     | AssertReply
+    | LeadRefused
     | NotRegistrar
     | SetReleased
     | LeaderProbe
@@ -369,8 +385,17 @@ class TransientGone(TreeMessage, frozen=True, tag=12):
     """There is no such set any more (T_GONE)."""
 
 
+class ListRefused(TreeMessage, frozen=True, tag=13):
+    """With the list of your subtree mine would be too large. Of these agents I keep what they said in this
+    version, or nothing (0): members that are newer have to go."""
+
+    kept: Annotated[tuple[tuple[Domain, Natural], ...], Meta(max_length=ORIGINS_MAX)]
+
+
 TransientMessage = AddedToSet | AddAnswered | DeletedFromSet | MembersLeft | TransientGone
-TreeOnly = AttachAsked | AttachOk | AttachNo | ListReport | ListChanges | DetachedFromSet | RootMoved
+TreeOnly = (
+    AttachAsked | AttachOk | AttachNo | ListReport | ListChanges | DetachedFromSet | RootMoved | ListRefused
+)
 AnyTreeMessage = TreeOnly | TransientMessage
 
 
@@ -491,6 +516,15 @@ def _attributes(entry: ListEntry, member: LocalMember) -> ProofAttributes | Doub
     if entry.in_doubt:
         return DoubtAttributes(member.proof)
     return ProofAttributes(member.proof) if member.proof else None
+
+
+def fits(entries: Entries) -> bool:
+    """Can this list be sent? Counted exactly only where it could be too large."""
+    if size_of(entries) * MEMBER_BYTES_MAX + len(entries) * ENTRY_BYTES_MAX <= LIST_BYTES_MAX:
+        return True
+    members = [each for entry in entries for each in entry.members]
+    text = sum([len(each.name.encode()) + len(each.meta) + len(each.proof) for each in members])
+    return text + len(members) * FRAMING_BYTES + len(entries) * ENTRY_BYTES_MAX <= LIST_BYTES_MAX
 
 
 def size_of(entries: Entries) -> int:

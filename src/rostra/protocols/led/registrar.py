@@ -3,6 +3,7 @@
     Assert ──┬── no leader, or its lease is over, or it cannot be reached: the asserter leads ──┐
              ├── of the leader itself: its lease is longer ─────────────────────────────────────┤
              ├── another leads ─────────────────────────────────────────────────────────────────┤
+             ├── no leader, and no room for one more, or no claim ──▶ LeadRefused
              └── another leads, and is suspected ──▶ LeaderProbe ──┬── it leads ────────────────┤
                                                                    └── it does not, or is silent┤
                                                                                      AssertReply ◀┘
@@ -21,6 +22,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, Noted, SetTimer, TimerKey
 from rostra.core.room import SharedRoom
+from rostra.errors import NotAllowed, TooLarge
 from rostra.names import Domain, Group, parent
 from rostra.protocols.led.config import NAMES_MAX, NAMES_OF_AGENT_MAX, LedConfig
 from rostra.protocols.led.core import PostLetter
@@ -31,12 +33,13 @@ from rostra.protocols.led.messages import (
     LeaderProbe,
     LeaderProbed,
     LeaderTold,
+    LeadRefused,
     SetReleased,
 )
 from rostra.protocols.led.observed import LeaderRefused
 
 REFUSED_MAX: Final = 1_024
-"""Clusters whose refusals observers were shown."""
+"""Clusters whose refusals of one kind observers were shown."""
 
 PROBE: Final = "probe"
 LEASES: Final[TimerKey] = ("led", "leases")
@@ -72,15 +75,17 @@ class Registrar:
         config: LedConfig,
         reaches: Callable[[Domain], bool] = lambda agent: True,
         criterion: Criterion = Criterion.FIRST,
+        claims: Callable[[Domain, Group], bool] = lambda agent, group: True,
     ) -> None:
         self.entries: dict[Group, LeaderEntry] = {}
         self.config = config
         self._reaches = reaches
         self._criterion = criterion
+        self._claims = claims
         self._probes = 0
         self._names: Counter[Domain] = Counter()  # how many each leads
         self._names_in = SharedRoom(NAMES_MAX)  # and the agents of each cluster
-        self._refused: dict[Domain, Instant] = {}  # clusters, and since when observers know of it
+        self._refused: dict[tuple[Domain, str], Instant] = {}  # clusters, and since when observers know of it
         self._waits = False  # for LEASES
 
     def step(self, now: Instant, sender: Domain, letter: RegistrarLetter) -> list[Effect]:
@@ -142,13 +147,13 @@ class Registrar:
         group = said.group
         asserter = Asserter(sender, said.life, said.number, said.size)
         entry = self._entry(now, group)
-        if entry is None:
-            cluster = parent(sender)
-            if self._names[sender] >= NAMES_OF_AGENT_MAX:
-                self._refuse(now, sender, group, f"{sender} leads {NAMES_OF_AGENT_MAX} sets", out)
-            elif not self._names_in.has_room(cluster):
-                why = f"the agents of {cluster} lead {self._names_in.held[cluster]} sets, as many as are free"
-                self._refuse(now, sender, group, why, out)
+        if (entry is None or entry.leader.agent != sender) and not self._claims(sender, group):
+            # A leader whose last member left has no claim any more, and children: it may go on.
+            why = f"{sender} holds no claim of {group} as a led group"
+            self._refuse(now, asserter, group, NotAllowed.code, why, out)
+        elif entry is None:
+            if why := self._why_full(sender):
+                self._refuse(now, asserter, group, TooLarge.code, why, out)
             else:
                 self._lead(now, group, asserter, out)
         elif entry.leader.agent == sender:
@@ -170,13 +175,24 @@ class Registrar:
         else:
             out.append(_named(group, asserter, entry.leader.agent))
 
-    def _refuse(self, now: Instant, sender: Domain, group: Group, why: str, out: list[Effect]) -> None:
-        """It asks again and again: observers are shown it once in a lease for each cluster."""
-        out.append(Ignored("Assert", "too many sets"))
-        cluster = parent(sender)
-        if now - self._refused.get(cluster, -self.config.lease_s) >= self.config.lease_s:
-            self._refused.pop(cluster, None)
-            self._refused[cluster] = now
+    def _why_full(self, agent: Domain) -> str:
+        """Why there is no room for one more set of this agent; empty if there is."""
+        cluster = parent(agent)
+        if self._names[agent] >= NAMES_OF_AGENT_MAX:
+            return f"{agent} leads {NAMES_OF_AGENT_MAX} sets"
+        if not self._names_in.has_room(cluster):
+            return f"the agents of {cluster} lead {self._names_in.held[cluster]} sets, as many as are free"
+        return ""
+
+    def _refuse(
+        self, now: Instant, asserter: Asserter, group: Group, code: str, why: str, out: list[Effect]
+    ) -> None:
+        """It may ask again and again: observers are shown it once in a lease for each cluster and code."""
+        sender, of = asserter.agent, (parent(asserter.agent), code)
+        out.append(PostLetter(sender, LeadRefused(group, asserter.number, code, why)))
+        if now - self._refused.get(of, -self.config.lease_s) >= self.config.lease_s:
+            self._refused.pop(of, None)
+            self._refused[of] = now
             if len(self._refused) > REFUSED_MAX:
                 del self._refused[next(iter(self._refused))]
             out.append(LeaderRefused(sender, group, why))

@@ -27,7 +27,9 @@ from rostra.core.effects import (
     TimerFired,
 )
 from rostra.core.stack import Service, ServiceName
+from rostra.groups.kinds import MembershipKind
 from rostra.names import Domain, Group, enclosing, inside
+from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import PostLetter
 from rostra.protocols.led.messages import (
@@ -63,7 +65,7 @@ class LedServer(Service):
 
     def __init__(self, domain: Domain, config: LedConfig | None = None) -> None:
         self.domain = domain
-        self.registrar = Registrar(config or LedConfig(), self._reaches)
+        self.registrar = Registrar(config or LedConfig(), self._reaches, claims=self._holds_claim)
         self.registrars: dict[Domain, AgentId] = {}  # by scope
         self._told: dict[Domain, AgentId] = {}  # by our parent
         self._lives: dict[Domain, int] = {}  # of neighbours that are up
@@ -173,6 +175,15 @@ class LedServer(Service):
 
     def _reaches(self, agent: Domain) -> bool:
         return self._neighbours.next_hop(agent) in self._lives
+
+    def _holds_claim(self, agent: Domain, group: Group) -> bool:
+        """Claims are known to the server of the scope alone: one that stands in for it does not ask."""
+        if group.scope != self.domain:
+            return True
+        claim = self.stack[CLAIM_SERVER].table.get(group.name)
+        return (
+            claim is not None and claim.group_kind.membership is MembershipKind.LED and agent in claim.holders
+        )
 
     # Registrars
 

@@ -39,6 +39,7 @@ class Child(Struct, frozen=True):
     root: Domain
     sent: Entries  # what the parent has
     moving: Attach | None = None  # to the root, while the parent is still ours (S-043)
+    refused: bool = False  # the parent has an older list than `sent`
 
 
 class Leader(Struct, frozen=True):

@@ -15,6 +15,7 @@ class LedStay(Struct, eq=False):
     online: bool
     meta: bytes
     closed: bool = False  # it is told only what members say
+    since: int = 0  # the version of this host's entry that it came with
     speaks: bool = False  # with ``delivery="fifo"``: it stands in the directory itself
 
 

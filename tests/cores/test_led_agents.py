@@ -1,0 +1,243 @@
+"""An agent of led sets and the servers around it: registrars change, programs die, lists are far away."""
+
+from typing import Any
+
+import pytest
+
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    CancelTimer,
+    Effect,
+    EndpointGone,
+    LinkDown,
+    LinkUp,
+    Received,
+    SetTimer,
+    TimerFired,
+)
+from rostra.names import Domain, Group
+from rostra.protocols.led.agent import CALM
+from rostra.protocols.led.config import STEPS_MAX
+from rostra.protocols.led.messages import (
+    Assert,
+    AssertReply,
+    LeaderAsked,
+    LeaderProbe,
+    LeaderProbed,
+    LeaderTold,
+    ListAsked,
+    ListEntry,
+    ListTold,
+    LocalMember,
+    NotRegistrar,
+    RegistrarsTold,
+    SetReleased,
+)
+from rostra.protocols.led.requests import JoinLed, OpenSequence, SequenceOpened
+from rostra.protocols.relaxed.requests import Denied, Open
+from tests.cores.test_led_services import CHESS, DE, EU, FR, GONE, H1, H2, H3, Agent, Server, letters
+
+
+def leading() -> Agent:
+    agent = Agent()
+    agent.lead()
+    return agent
+
+
+def asserted(effects: list[Effect]) -> list[tuple[Domain, int]]:
+    return [(to, letter.number) for to, letter in letters(effects) if isinstance(letter, Assert)]
+
+
+def told(agent: Agent, path: Domain, life: int) -> list[Effect]:
+    """The server says who is the registrar of eu."""
+    return agent.step(Received(FR, RegistrarsTold(((EU, path, life),))))
+
+
+# Registrars that change
+
+
+@pytest.mark.spec("S-056", "S-060")
+@pytest.mark.parametrize(("path", "life"), [(FR, 5), (EU, 10)], ids=["lost", "restarted"])
+def test_a_leader_asserts_at_once_when_its_registrar_is_lost_or_restarted(path: Domain, life: int) -> None:
+    agent = leading()
+    before = agent.led.trees[CHESS].state.number
+    ((to, number),) = asserted(told(agent, path, life))
+    assert to == path and number > before
+
+
+@pytest.mark.spec("S-060", "S-055")
+def test_a_better_registrar_is_turned_to_after_a_calm() -> None:
+    agent = leading()
+    told(agent, FR, 5)
+    effects = told(agent, EU, 9)
+    assert asserted(effects) == []
+    assert SetTimer(CALM, agent.led.config.calm_s) in effects
+    ((to, _),) = asserted(agent.step(TimerFired(CALM)))
+    assert to == EU
+
+
+@pytest.mark.spec("S-060")
+def test_a_registrar_that_comes_and_goes_moves_nobody() -> None:
+    agent = leading()
+    told(agent, FR, 5)
+    for life in range(10, 20):
+        effects = told(agent, EU, life)
+        assert SetTimer(CALM, agent.led.config.calm_s) in effects
+        effects += told(agent, FR, 5)
+        assert effects[-1] == CancelTimer(CALM) and asserted(effects) == []
+
+
+@pytest.mark.spec("S-059", "S-058")
+def test_an_agent_that_is_cut_off_is_its_own_registrar_and_forgets_it_afterwards() -> None:
+    agent = leading()
+    agent.step(LinkDown(FR, GONE))
+    assert agent.led.trees[CHESS].leads and set(agent.led.registrar.entries) == {CHESS}
+    agent.step(LinkUp(FR, 5))
+    told(agent, EU, 9)
+    agent.step(TimerFired(CALM))
+    assert not agent.led.registrar.entries
+
+
+@pytest.mark.spec("S-034")
+def test_an_agent_that_is_not_the_registrar_says_who_is() -> None:
+    agent = leading()
+    for letter in (Assert(CHESS, 7, 1), LeaderAsked(CHESS, 7)):
+        assert letters(agent.receive(H2, letter)) == [(H2, NotRegistrar(CHESS, 7, EU))]
+
+
+@pytest.mark.spec("S-058", "S-057")
+def test_a_server_forgets_the_sets_of_a_scope_that_it_is_not_the_registrar_of_any_more() -> None:
+    server, local = Server(H1, H2), Group("chess", FR)
+    for group in (CHESS, local):
+        ((_, answer),) = letters(server.carry(H1, H1, FR, Assert(group, 1, 1)))
+        assert answer == AssertReply(group, 1, H1)
+    server.step(LinkUp(EU, 9))
+    assert set(server.led.registrar.entries) == {local}, "that of its own domain it stays"
+    ((_, answer),) = letters(server.carry(H2, H2, FR, Assert(CHESS, 1, 1)))
+    assert isinstance(answer, NotRegistrar)
+
+
+@pytest.mark.spec("S-033")
+def test_a_server_replaces_a_leader_whose_host_it_lost() -> None:
+    server, local = Server(H1, H2), Group("chess", FR)
+    server.carry(H1, H1, FR, Assert(local, 1, 1))
+    ((_, answer),) = letters(server.carry(H2, H2, FR, Assert(local, 4, 1)))
+    assert answer == AssertReply(local, 4, H1)
+    server.step(LinkDown(H1, GONE))
+    ((_, answer),) = letters(server.carry(H2, H2, FR, Assert(local, 5, 1)))
+    assert answer == AssertReply(local, 5, H2)
+
+
+@pytest.mark.spec("S-055")
+def test_of_servers_without_their_parent_the_highest_is_the_registrar_and_the_others_know_it() -> None:
+    it = Domain("eu.it")
+    server = Server(H1, DE, it)
+    assert server.led.registrars[EU].path == it and server.led.registrars[FR].path == FR
+    server.step(LinkDown(it, GONE))
+    assert server.led.registrars[EU].path == FR
+
+
+# Probes, and programs that die
+
+
+@pytest.mark.spec("S-037")
+def test_an_agent_says_truly_whether_it_leads() -> None:
+    agent = Agent()
+    agent.join()
+    assert letters(agent.receive(EU, LeaderProbe(CHESS, 4))) == [(EU, LeaderProbed(CHESS, 4, leading=False))]
+    agent.receive(EU, AssertReply(CHESS, agent.led.trees[CHESS].state.number, H1))
+    assert letters(agent.receive(EU, LeaderProbe(CHESS, 5))) == [(EU, LeaderProbed(CHESS, 5, leading=True))]
+    go = Group("go", EU)
+    assert letters(agent.receive(EU, LeaderProbe(go, 6))) == [(EU, LeaderProbed(go, 6, leading=False))]
+
+
+@pytest.mark.spec("S-029", "S-017")
+def test_a_program_that_dies_leaves_and_with_the_last_one_the_set_is_given_back() -> None:
+    agent = leading()
+    agent.step(Asked(Domain(""), 3, Open("bob")))
+    bob = agent.local.names["bob"]
+    agent.step(Asked(bob, 4, JoinLed(CHESS, online=False)))
+
+    def names() -> list[str]:
+        return [member.name for entry in agent.led.trees[CHESS].entries for member in entry.members]
+
+    assert names() == ["ann#1", "bob#2"]
+    agent.step(EndpointGone(agent.ann))
+    assert names() == ["bob#2"]
+    effects = agent.step(EndpointGone(bob))
+    assert [to for to, letter in letters(effects) if isinstance(letter, SetReleased)] == [EU]
+    assert CHESS not in agent.led.trees and CHESS not in agent.led.sets
+
+
+# Lists of others
+
+
+def opening(agent: Agent) -> list[Effect]:
+    agent.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
+    return agent.step(Asked(agent.ann, 6, OpenSequence(CHESS)))
+
+
+def answers(effects: list[Effect]) -> list[Any]:
+    return [each.result for each in effects if isinstance(each, Answer)]
+
+
+@pytest.mark.spec("S-051", "S-054")
+def test_a_question_goes_up_so_many_parents_and_then_to_the_registrar() -> None:
+    agent = Agent()
+    ((to, asked),) = letters(opening(agent))
+    assert (to, asked) == (EU, LeaderAsked(CHESS, 1)), "no member here: by way of the registrar"
+    ((to, asked),) = letters(agent.receive(EU, LeaderTold(CHESS, 1, H2)))
+    for step in range(STEPS_MAX):
+        at, above = (H2, H3) if step % 2 == 0 else (H3, H2)
+        assert (to, asked) == (at, ListAsked(CHESS, 1))
+        partial = (ListEntry(at, 1, 1, (LocalMember("m#1"),)),)
+        effects = agent.receive(at, ListTold(CHESS, 1, False, above, 1, 1, partial))
+        assert answers(effects) == []
+        ((to, asked),) = letters(effects)
+    effects = agent.receive(H2, ListTold(CHESS, 1, False, H3))
+    assert letters(effects) == [(EU, LeaderAsked(CHESS, 1))]
+
+
+@pytest.mark.spec("S-054")
+def test_an_agent_that_leads_no_more_and_knows_no_parent_sends_the_question_to_the_registrar() -> None:
+    agent = Agent()
+    opening(agent)
+    agent.receive(EU, LeaderTold(CHESS, 1, H2))
+    effects = agent.receive(H2, ListTold(CHESS, 1, leading=False))
+    assert letters(effects) == [(EU, LeaderAsked(CHESS, 1))] and answers(effects) == []
+
+
+@pytest.mark.spec("S-052")
+def test_a_set_without_a_leader_does_not_exist() -> None:
+    agent = Agent()
+    opening(agent)
+    (refused,) = answers(agent.receive(EU, LeaderTold(CHESS, 1, None)))
+    assert isinstance(refused, Denied) and refused.code == "NO_SUCH_GROUP"
+
+
+def below() -> Agent:
+    """Told that H2 leads; the circuit to it is not up yet."""
+    agent = Agent()
+    agent.join()
+    agent.receive(EU, AssertReply(CHESS, agent.led.trees[CHESS].state.number, H2))
+    return agent
+
+
+@pytest.mark.spec("S-051")
+def test_an_agent_with_members_asks_its_parent_and_one_that_leads_nobody() -> None:
+    assert letters(opening(below())) == [(H2, ListAsked(CHESS, 1))]
+    effects = opening(leading())
+    assert letters(effects) == []
+    assert [type(each) for each in answers(effects)] == [SequenceOpened]
+
+
+@pytest.mark.spec("S-054", "S-053")
+def test_an_agent_that_does_not_lead_answers_with_its_parent_and_no_list() -> None:
+    no = ListTold(CHESS, 7, leading=False, parent=H2)
+    assert letters(below().receive(H3, ListAsked(CHESS, 7))) == [(H3, no)]
+    contends = Agent()
+    contends.join()
+    nowhere = ListTold(CHESS, 7, leading=False)
+    for agent in (Agent(), contends):
+        assert letters(agent.receive(H3, ListAsked(CHESS, 7))) == [(H3, nowhere)]
