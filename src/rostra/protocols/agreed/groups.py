@@ -663,8 +663,7 @@ def _without(view: AgreedView, gone: Iterable[MemberId], pid: Pid, *, are_failed
 
 
 def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes: bytes) -> AgreedView:
-    """Set attributes of these members, or of the group if there are none: the same number, another
-    revision."""
+    """Attributes of these members, or of the group if there are none: the same number, a new revision."""
     changed = replace(view, revision=view.revision + 1, joined=(), left=(), failed=())
     if not members:
         return replace(changed, attributes=attributes)
@@ -677,8 +676,7 @@ def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes
 
 
 def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
-    """The members that came from one view into the next, and so have the state of the former: EVS's
-    transitional set."""
+    """Members that are in both views, and so have the state of the former: EVS's transitional set."""
     stayed = frozenset(before.ids)
     return tuple([each for each in after.ids if each in stayed])
 
