@@ -248,6 +248,7 @@ def test_two_first_members_in_two_branches_at_once_make_one_group(luck: int) -> 
     assert owners(world) == {WORLD}
     assert ann.agreed[ALL].members == eve.agreed[ALL].members
     assert len(ann.agreed[ALL].members) == 2
+    assert sorted([numbers(ann), numbers(eve)]) == [[1, 2], [2]], "one made it, and the other joined"
 
 
 @pytest.mark.spec("V-032")
