@@ -204,8 +204,13 @@ def test_a_lost_server_takes_its_branch_out_of_every_group_in_one_view_each(comm
     joined(commits, ANN, BOB, EVE)
     commits.do(GroupVerb.CREATE, group=GOES)
     commits.do(GroupVerb.JOIN, BOB, group=GOES)
+    poker = Group("poker", SET)
+    commits.do(GroupVerb.CREATE, group=poker)
+    commits.do(GroupVerb.JOIN, EVE, group=poker)
     outcomes = commits.commit(ServersFailed((FR,)))
-    assert [(each.group, each.view.failed) for each in outcomes if each.view] == [(CHESS, (ANN, EVE))]
+    failed = [(each.group, each.view.failed) for each in outcomes if each.view]
+    assert failed == [(CHESS, (ANN, EVE)), (poker, (EVE,))]
+    assert commits.view(poker).ids == () and commits.view(poker).number == 2
     assert commits.view().ids == (BOB,) and commits.view().number == 4 and commits.view().rank(BOB) == 0
     assert commits.view(GOES).number == 1  # it had nobody there
 

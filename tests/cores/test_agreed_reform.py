@@ -17,12 +17,15 @@ from rostra.protocols.agreed.changes import (
     PartReopened,
     PartsMerged,
     Pid,
+    Proposal,
+    Round,
     ServersFailed,
     SetMember,
     SetPart,
     SetSplit,
     SetView,
     merged_view,
+    priority_of,
 )
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedView
 from rostra.protocols.agreed.messages import (
@@ -526,6 +529,36 @@ def test_parts_that_meet_no_other_for_long_are_sets_of_their_own() -> None:
     later(net, 500.0)
     assert net.view("a") == "ab" and net.view("g") == "g"
     assert not [message for _, _, message in net.sent if isinstance(message, SetProbe | Offer)]
+
+
+@pytest.mark.spec("V-108")
+def test_a_part_of_a_part_has_a_longer_name() -> None:
+    net = parts_that_gave_up("abc", "d")
+    first = net.cores["a"].state.gave_up
+    cut(net, "a", "bc")
+    assert {net.cores[name].state.gave_up for name in "abc"} == {first}, "for a time"
+    later(net, 200.0)
+    names = {net.cores[name].state.gave_up for name in "abcd"}
+    assert len(names) == 3 and net.cores["b"].state.gave_up == net.cores["c"].state.gave_up
+    assert all(net.cores[name].state.gave_up.startswith(f"{first}#") for name in "abc")
+    later(net, 500.0)
+    assert {net.cores[name].state.gave_up for name in "abcd"} == names, "once"
+
+
+@pytest.mark.spec("V-109")
+def test_a_merge_with_a_part_that_gave_up_is_declined_by_it() -> None:
+    net = parts_that_gave_up("ab", "cd")
+    for one, other in combinations("abcd", 2):
+        net.link(one, other)
+    ours, theirs = net.cores["a"].state.part, net.cores["c"].state.part
+    change, pid = PartsMerged((ours, theirs)), Pid(server("a"), 99)
+    slot = max(ours.slot, theirs.slot) + 1
+    proposal = Proposal(pid, slot, ours.base, change, priority_of(change, ours.view, pid))
+    message = Initiate(SET, 1, 9, (), proposal, Round(pid, 0, server("a")))
+    for name in "cd":
+        effects = net.step(name, Received(Domain("a"), message))
+        assert [type(each.message) for each in effects if isinstance(each, Send)] == [Declined]
+        assert net.view(name) == "cd" and net.cores[name].state.lock is None
 
 
 @pytest.mark.spec("V-109")

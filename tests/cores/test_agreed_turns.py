@@ -10,7 +10,7 @@ from rostra.protocols.agreed.messages import PartedFromSet
 from rostra.protocols.agreed.state import Coordinating
 
 
-@pytest.mark.spec("V-068")
+@pytest.mark.spec("V-068", "V-123")
 def test_a_join_that_waits_at_one_server_gets_older_with_every_commit() -> None:
     net = SetNet("abc")
     net.ask("b", join("mia"), join("zoe"), join("a000"))

@@ -1,5 +1,7 @@
 """How long a server of a set waits for another, and what it does then."""
 
+from random import Random
+
 import pytest
 from msgspec.structs import replace
 from support.setnet import SET, SetNet, founding_view, join, leave, server, servers
@@ -143,3 +145,25 @@ def test_no_change_gets_so_old_that_it_passes_one_of_a_higher_kind() -> None:
     young = [priority_of(change, view, pid) for change in kinds]
     old = [priority_of(change, view, pid, deferrals=10**6) for change in kinds]
     assert young[0] < old[1] < young[1] < old[2] < young[2]
+
+
+@pytest.mark.spec("XV-09", "V-073")
+@pytest.mark.parametrize("third", ["c", "cd", "cde"])
+@pytest.mark.parametrize("seed", range(12))
+def test_two_coordinators_that_do_not_hear_each_other_never_make_two_views_in_one_part(
+    third: str, seed: int
+) -> None:
+    """Either one yields by what a third says, or the set is cut in two."""
+    net, luck = SetNet(f"ab{third}"), Random(seed)
+    net.drops = lambda sender, to, message: {sender, to} == {"a", "b"}
+    for name in luck.sample("ab", 2):
+        net.ask(name, leave("ann") if name == "a" else join("bob"))
+    while pairs := [pair for pair, lane in net.lanes.items() if lane]:
+        net.deliver(*luck.choice(pairs))
+    net.settle()
+    for name in net.cores:
+        assert name in net.view(name)
+        for other in net.view(name):
+            assert net.view(other) == net.view(name) and net.commits(other) == net.commits(name)
+    assert len({net.view(name) for name in net.cores}) <= 2
+    assert leave("ann") in net.commits("a") and join("bob") in net.commits("b")

@@ -248,6 +248,7 @@ def test_two_first_members_in_two_branches_at_once_make_one_group(luck: int) -> 
     assert owners(world) == {WORLD}
     assert ann.agreed[ALL].members == eve.agreed[ALL].members
     assert len(ann.agreed[ALL].members) == 2
+    assert sorted([numbers(ann), numbers(eve)]) == [[1, 2], [2]], "one made it, and the other joined"
 
 
 @pytest.mark.spec("V-032")
@@ -361,6 +362,26 @@ def test_a_server_that_dies_at_any_step_of_a_move_leaves_one_owner_and_loses_no_
         order = [(view.number, view.revision) for view in views]
         assert order == sorted(set(order))
     assert len({(each.agreed[ALL].view.number, each.agreed[ALL].view.pid) for each in (ann, bob, eve)}) == 1
+
+
+@pytest.mark.spec("V-016")
+def test_a_cut_between_a_parent_and_its_set_is_seen_on_both_sides() -> None:
+    """The set goes on without its parent, and the set above without what is below that."""
+    world = campus()
+    ann, bob, eve = join(world, "eu.fr.h1"), join(world, "eu.de.h1"), join(world, "us.ny.h1")
+    for site in ("eu.fr", "eu.de"):
+        world.cut(f"link eu | {site}")
+    world.run(15.0)
+    assert eve.agreed[ALL].members == (eve.address,)
+    assert ann.agreed[ALL].members == bob.agreed[ALL].members == (ann.address, bob.address)
+    for at, name, there in (("eu.fr", EU, ["eu.de", "eu.fr"]), ("eu", EU, ["eu"])):
+        view = servers(world)[Domain(at)].sets[name].core.state.view
+        assert sorted([each.server for each in view.servers]) == there
+    for site in ("eu.fr", "eu.de"):
+        world.heal(f"link eu | {site}")
+    world.run(30.0)
+    order = (ann.address, bob.address, eve.address)
+    assert [each.agreed[ALL].members for each in (ann, bob, eve)] == [order] * 3
 
 
 @pytest.mark.spec("V-011", "V-016", "XV-18")

@@ -122,6 +122,29 @@ def test_a_domain_that_is_cut_off_is_one_change_and_one_view_however_many_member
     assert members(bob) == (bob.address, eve.address)
 
 
+@pytest.mark.spec("XV-17", "V-064")
+def test_a_clusters_server_that_dies_costs_each_of_three_groups_one_view_and_its_members_come_back() -> None:
+    world = made()
+    groups = [Group(name, Domain("eu")) for name in ("chess", "go", "poker")]
+    far = [joined(world, "eu.fr.h1", "eu.fr.h2", group=str(each)) for each in groups]
+    near = [joined(world, "eu.de.h1", group=str(each))[0] for each in groups]
+    world.crash("eu.fr")
+    world.run(10.0)
+    for group, gone, stays in zip(groups, far, near, strict=True):
+        last = stays.agreed[group].items[-1]
+        assert isinstance(last, MemberView) and last.number == 4, "one view"
+        assert set(last.failed) == {each.address for each in gone}
+        assert stays.agreed[group].members == (stays.address,)
+        assert all(each.agreed[group].blocked for each in gone)
+    world.restart("eu.fr")
+    world.run(20.0)
+    for group, back, stays in zip(groups, far, near, strict=True):
+        everyone = {stays.address, *[each.address for each in back]}
+        assert {each.agreed[group].members for each in (stays, *back)} == {stays.agreed[group].members}
+        assert set(stays.agreed[group].members) == everyone
+        assert not any(each.agreed[group].blocked for each in (stays, *back))
+
+
 def test_a_program_that_joins_at_once_on_a_host_that_restarted_does_not_keep_the_dead_in_the_group() -> None:
     """The join says nothing of those that were on the host before, whose loss is not committed yet."""
     world = made(**{"eu.fr": 1, "eu.de": 1, "us.ny": 1})

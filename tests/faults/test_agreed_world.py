@@ -78,7 +78,7 @@ def test_a_host_makes_one_item_of_a_view_for_all_its_members() -> None:
 @pytest.mark.spec("V-018")
 def test_a_leave_a_crash_and_a_lost_host_are_told_apart() -> None:
     world = made(4)
-    ann, bob, eve, dan = joined(world, "h1", "h2", "h3", "h4")
+    ann, bob, eve, dan, fay = joined(world, "h1", "h2", "h3", "h4", "h4")
 
     bob.leave_agreed(CHESS)
     world.run(1.0)
@@ -87,12 +87,12 @@ def test_a_leave_a_crash_and_a_lost_host_are_told_apart() -> None:
     eve.kill()
     world.run(1.0)
     assert ann.agreed[KEY].view.failed == (gone,)
-    lost = dan.address
+    lost = (dan.address, fay.address)
     world.crash("paris.h4")
     world.run(10.0)
-    assert ann.agreed[KEY].view.failed == (lost,)
+    assert ann.agreed[KEY].view.failed == lost, "all of a host at once"
     assert ann.agreed[KEY].members == (ann.address,)
-    assert numbers(ann) == list(range(1, 8))
+    assert numbers(ann) == list(range(1, 9))
 
 
 def test_the_group_stands_in_the_directory_with_its_kind() -> None:

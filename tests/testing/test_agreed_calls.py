@@ -421,6 +421,7 @@ def test_only_admins_change_a_group_that_has_some(place: Place) -> None:
     place.world.run(for_s=5)
     assert admin.view.left == (other.endpoint,)
     assert isinstance(other.ended, Excluded) and "put out" in other.ended.what
+    assert other.ended.fix == "ask those who may change the group before you join it again"
 
 
 def test_a_subgroup_has_only_members_of_its_group(place: Place) -> None:

@@ -177,13 +177,10 @@ class AgreedMembership(OneReader):
             case GroupTerminated(because):
                 self.me._forget_agreed(self)
                 self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
-            case told.Excluded(reason):
+            case told.Excluded(reason, fix):
                 self.me._forget_agreed(self)
-                self.end(
-                    Excluded(
-                        f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again"
-                    )
-                )
+                what = f"{self.group} went on without {self.me.endpoint}: {reason}"
+                self.end(Excluded(what, fix=fix or "join it again"))
 
     def _view(self, item: MemberView) -> View:
         """Made from the last one, mostly: it costs little however many members there are."""

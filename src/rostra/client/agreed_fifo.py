@@ -156,13 +156,10 @@ class AgreedConversation(ShowsViews):
             case GroupTerminated(because):
                 self.me._forget_agreed(self)
                 self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
-            case told.Excluded(reason):
+            case told.Excluded(reason, fix):
                 self.me._forget_agreed(self)
-                self.end(
-                    Excluded(
-                        f"{self.group} went on without {self.me.endpoint}: {reason}", fix="join it again"
-                    )
-                )
+                what = f"{self.group} went on without {self.me.endpoint}: {reason}"
+                self.end(Excluded(what, fix=fix or "join it again"))
             case _:
                 self._conversation.hear(item)
 

@@ -506,7 +506,7 @@ class AccessAgent(AskingService[Stay]):
         for group in [each for each in agreed if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(agreed[group].members):
                 why = f"{group} is not for programs of {self.host}"
-                self._call(AGREED_AGENT, MemberBarred(group, me, why))
+                self._call(AGREED_AGENT, MemberBarred(group, me, why, "choose another name"))
                 self._out.append(AccessEnded(me, group, why))
         for group in [each for each in self._agent.groups if self.judge.is_closed_to(each, self.host)]:
             for me in sorted(self._agent.groups[group].members):
@@ -528,7 +528,7 @@ class AccessAgent(AskingService[Stay]):
         if permitted is None or not was_member:
             return
         if me in self.stack[AGREED_AGENT].members_of(group):
-            self._call(AGREED_AGENT, MemberBarred(group, me, refusal.what))
+            self._call(AGREED_AGENT, MemberBarred(group, me, refusal.what, refusal.fix))
             self._out.append(AccessEnded(me, group, refusal.what))
             return
         if permitted.join.speaks:

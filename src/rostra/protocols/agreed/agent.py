@@ -198,8 +198,8 @@ class AgreedAgent(Service):
             case StreamsLost(me, group):
                 if (lost := self._find(group, me)) is not None:
                     self._leave(now, group, me, lost, out)
-            case MemberBarred(group, me, why):
-                self._exclude(now, group, me, why, out)
+            case MemberBarred(group, me, why, fix):
+                self._exclude(now, group, me, Excluded(why, fix), out)
             case MemberProven(group):
                 if self.up and group in self.groups:
                     self._hold_one(group, out)
@@ -245,7 +245,8 @@ class AgreedAgent(Service):
                 notice = effect.notice
                 for me in effect.endpoints:
                     if self._find(notice.group, me) is not None:
-                        self._exclude(now, notice.group, me, notice.refusal.what, rest)
+                        why = Excluded(notice.refusal.what, notice.refusal.fix)
+                        self._exclude(now, notice.group, me, why, rest)
         left, self._left = self._left, []
         for group, me in left:  # after all that their joins ordered
             self.drop(now, group, me, rest)
@@ -332,8 +333,8 @@ class AgreedAgent(Service):
         match member.stage, result:
             case StayLooking(event), GroupPresented(GroupState(kind=kind)):
                 self._found(now, event, member, kind, out)
-            case StayInside(), Denied(what=why):  # of a group into which it was moved
-                self._exclude(now, group, me, why, out)
+            case StayInside(), Denied(what=why, fix=fix):  # of a group into which it was moved
+                self._exclude(now, group, me, Excluded(why, fix), out)
             case ((StayLooking(event) | StayClaiming(event)), Denied() as refusal):
                 self._refuse(event, refusal, out)
             case StayLeaving(), Denied():
@@ -473,15 +474,15 @@ class AgreedAgent(Service):
         if not known.members:
             del self.groups[group]
 
-    def _exclude(self, now: Instant, group: Group, me: Endpoint, why: str, out: list[Effect]) -> None:
+    def _exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
         """The group goes on without it, which it is told."""
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
             self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
             self.drop(now, group, me, out)
-            out.append(Deliver(me, group, Excluded(why)))
+            out.append(Deliver(me, group, item))
         elif isinstance(stage, StayAsking):
-            self._take_back(now, stage.event, NotAllowed(why), out)
+            self._take_back(now, stage.event, NotAllowed(item.reason, fix=item.fix), out)
 
     # What the core-set says
 
@@ -651,7 +652,7 @@ class AgreedAgent(Service):
             return
         member.waiting.append(item)
         if len(member.waiting) > VIEWS_WAITING_MAX:
-            self._exclude(now, group, me, f"it did not read {VIEWS_WAITING_MAX} views", out)
+            self._exclude(now, group, me, Excluded(f"it did not read {VIEWS_WAITING_MAX} views"), out)
 
     def _reads(self, group: Group, me: Endpoint, reads: bool, out: list[Effect]) -> None:
         member = self._find(group, me)

@@ -5,7 +5,7 @@ GroupEnded ──▶ a successor has it: MemberMoved, and the views of that one 
            └── no successor: a last, empty view, GroupTerminated, and it is out of the directory
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Effect, Ignored, Instant
 from rostra.names import Endpoint
@@ -17,6 +17,8 @@ from rostra.protocols.fifo.events import Deliver, Excluded, Item
 if TYPE_CHECKING:
     from rostra.protocols.agreed.agent import AgreedAgent
     from rostra.protocols.agreed.stays import HostMember
+
+PUT_OUT_FIX: Final = "ask those who may change the group before you join it again"
 
 
 def end_group(agent: "AgreedAgent", now: Instant, ended: GroupEnded, out: list[Effect]) -> None:
@@ -35,7 +37,7 @@ def end_group(agent: "AgreedAgent", now: Instant, ended: GroupEnded, out: list[E
         if member is None or agent.id_inside(member) != each.id:
             continue  # it has left meanwhile, or joined anew
         if not ended.over:
-            _flush(ended, me, member, [Excluded(ended.why)], out)
+            _flush(ended, me, member, [Excluded(ended.why, PUT_OUT_FIX)], out)
             agent.drop(now, ended.group, me, out)
         elif each.successor is None:
             _flush(ended, me, member, [last, GroupTerminated(ended.why)], out)

@@ -45,6 +45,7 @@ class MemberBarred(Event, frozen=True):
     group: Group
     endpoint: Endpoint
     why: str
+    fix: str = ""
 
 
 class MemberProven(Event, frozen=True):

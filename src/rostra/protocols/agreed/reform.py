@@ -69,6 +69,9 @@ from rostra.protocols.agreed.state import Coordinating, Holding, Idle, Offering,
 OVER_MAX: Final = 16
 """Merges that were called off, of which a server can still say so."""
 
+NAME_MAX: Final = 1_024
+"""Of the name of a part of a part: each time that it gives others up, it gets longer (V-108)."""
+
 
 def is_merge(proposal: Proposal) -> bool:
     return isinstance(proposal.change, PartsMerged)
@@ -90,7 +93,7 @@ class Reforming(Lanes):
     def _seeks(self) -> bool:
         """Does the timer for probes run: is there another part to find, or a time to give up?"""
         waits = self.state.apart_since is not None and self.config.reform_s < inf
-        return self._speaks and not self.state.gave_up and (bool(self._outsiders()) or waits)
+        return self._speaks and (waits or (not self.state.gave_up and bool(self._outsiders())))
 
     def _is_open_to(self, part: SetPart) -> bool:
         """After we gave up, only to a server that has just started: it joins (V-107)."""
@@ -105,7 +108,8 @@ class Reforming(Lanes):
             case PartsMerged():
                 self._set(apart_since=None)
             case PartGaveUp():
-                self._set(gave_up=name_of_part(state.gave_up or self.set, state.view))
+                name = name_of_part(state.gave_up or self.set, state.view)
+                self._set(gave_up=name if len(name) <= NAME_MAX else state.gave_up, apart_since=None)
             case SetSplit(first, _, names):
                 if name := names[0] if state.me in first else names[1]:
                     self._set(gave_up=f"{state.gave_up or self.set}#{name}")
@@ -116,7 +120,7 @@ class Reforming(Lanes):
     def _give_up(self) -> None:
         since = self.state.apart_since
         is_late = since is not None and self._now - since >= self.config.reform_s
-        if is_late and self._speaks and not self.state.gave_up:
+        if is_late and self._speaks:
             self._enqueue(PartGaveUp(self.state.view.number), 0)
 
     def _outsiders(self) -> list[Domain]:
