@@ -242,11 +242,10 @@ class AgreedAgent(Service):
                 continue
             rest.append(effect)
             if type(effect) is Tell and type(effect.notice) is PutOut:
-                notice = effect.notice
+                group, refusal = effect.notice.group, effect.notice.refusal
                 for me in effect.endpoints:
-                    if self._find(notice.group, me) is not None:
-                        why = Excluded(notice.refusal.what, notice.refusal.fix)
-                        self._exclude(now, notice.group, me, why, rest)
+                    if self._find(group, me) is not None:
+                        self._exclude(now, group, me, Excluded(refusal.what, refusal.fix), rest)
         left, self._left = self._left, []
         for group, me in left:  # after all that their joins ordered
             self.drop(now, group, me, rest)
