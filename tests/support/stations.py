@@ -8,6 +8,7 @@ from rostra.core.effects import Effect, Ignored
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import AnyStationMessage
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import OrderedRun
@@ -16,7 +17,7 @@ from rostra.protocols.flow.runs import block_of
 GROUP = Group("chess", Domain("eu.fr"))
 A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
 
-S = TypeVar("S", bound=NegotiatedStation)
+S = TypeVar("S", bound=NegotiatedStation | Station)
 
 
 def member(host: Domain) -> Endpoint:

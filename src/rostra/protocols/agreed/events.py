@@ -83,6 +83,14 @@ class AgreedChanged(Effect, frozen=True):
     group: Group
 
 
+class LeavesSettled(Event, frozen=True):
+    """To an agent's service: do all others have what this host counted for? Then those of its members that
+    wait to leave this group can (`leaving.py`); if that is not known, they have failed."""
+
+    group: Group
+    clean: bool
+
+
 # What programs of a host ask
 
 

@@ -101,7 +101,7 @@ class HubFlush(HubOrder):
             return
         if isinstance(self.stage, StationFollows) and (self.marked is None or not self.reported_chain):
             return  # started for members of ours: the view that they come with is on its way
-        if not self.is_anew or (self.disk is not None and not self._was_left):
+        if not self.is_anew or self.leaving or (self.disk is not None and not self._was_left):
             return
         ahead = [each.view.endpoints for each in self.log.entries if isinstance(each, MarkEntry)]
         if any(not here.isdisjoint(self.gallery.members) for here in ahead) or self.agreed is None:
@@ -123,6 +123,9 @@ class HubFlush(HubOrder):
         self.accept = self.all = 0
         self.marked = None
         self._left.clear()
+        self._marks.clear()
+        self.leaving.clear()
+        self._counts_to = None
 
     # Reports, and a new epoch
 

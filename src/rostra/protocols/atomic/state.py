@@ -67,7 +67,10 @@ Stage = StationIdle | StationReports | StationGathers | StationFollows | Station
 class StationPeer:
     """Another station, as its orderer knows it."""
 
-    __slots__ = ("accept", "anew", "first", "full", "id", "next", "position", "started", "up", "view")
+    __slots__ = (
+        *("accept", "anew", "counts", "first", "full", "id"),
+        *("next", "position", "started", "up", "view"),
+    )
 
     def __init__(
         self, id: StationId, view: ViewKey, first: int, position: int, up: InFeed, anew: bool = False
@@ -78,6 +81,7 @@ class StationPeer:
         self.first = first  # its first number in our feed, and its position
         self.position = position
         self.next = position  # it has everything below this
+        self.counts = 0  # and said so in this epoch: not of what its members that leave do not count for
         self.accept = 0  # and knows that so much is stable
         self.full = False
         self.started = False  # it has said something in this epoch
