@@ -31,15 +31,16 @@ class StationNet(Generic[S]):
         self.stations: dict[Domain, S] = {}
         self.given: dict[Domain, list[OrderedRun | MemberView]] = {}
         self.ignored: list[Ignored] = []
+        self.now = 0.0
         self.loses: Callable[[Domain, AnyStationMessage], bool] = lambda to, message: False
         self._passing: deque[tuple[Domain, Domain, AnyStationMessage]] = deque()
 
     def say(self, host: Domain, body: bytes) -> None:
         event = OrderSubmitted(member(host), GROUP, 1, block_of([body]))
-        self.do(host, lambda station, out: station.submitted(0.0, event, out))
+        self.do(host, lambda station, out: station.submitted(self.now, event, out))
 
     def hear(self, host: Domain, source: Domain, message: AnyStationMessage) -> list[Effect]:
-        return self.do(host, lambda station, out: station.heard(0.0, source, message, out))
+        return self.do(host, lambda station, out: station.heard(self.now, source, message, out))
 
     def do(self, host: Domain, doing: Callable[[S, list[Effect]], None]) -> list[Effect]:
         out: list[Effect] = []
@@ -48,7 +49,7 @@ class StationNet(Generic[S]):
         while self._passing:
             to, source, message = self._passing.popleft()
             answers: list[Effect] = []
-            self.stations[to].heard(0.0, source, message, answers)
+            self.stations[to].heard(self.now, source, message, answers)
             self._take(to, answers)
         return out
 

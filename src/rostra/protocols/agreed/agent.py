@@ -72,6 +72,7 @@ from rostra.protocols.agreed.branch import (
     LeaseGiven,
     MemberAnswer,
     MemberAsked,
+    ViewComing,
     ViewTaken,
     ViewTold,
 )
@@ -147,13 +148,13 @@ class AgreedAgent(Service):
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed, LeavesSettled),
         *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven, LinkUp, LinkDown, LinkMoved),
-        *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
+        *(MemberAnswer, ViewTold, ViewComing, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
     )
 
     def __init__(self, host: Domain, config: AgreedConfig | None = None) -> None:
         self.host = host
-        self._config = config or AgreedConfig()
-        self._lease = BranchLease(self._config.doubt_after_s)
+        self.config = config or AgreedConfig()
+        self._lease = BranchLease(self.config.doubt_after_s)
         self._ask_at: Instant = 0.0  # for a lease
         self.groups: dict[Group, HostGroup] = {}
         self.asked: dict[int, HostAsked] = {}  # by number
@@ -271,7 +272,7 @@ class AgreedAgent(Service):
             raise no_such(group)
         self._agent.check_may_join(group, me)
         check_survive(kind.survive)
-        event = replace(event, meta=with_level(event.meta, self._config.level))
+        event = replace(event, meta=with_level(event.meta, self.config.level))
         if len(event.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         member = self._find(group, me)
@@ -503,6 +504,8 @@ class AgreedAgent(Service):
             case LeaseGiven():
                 if not self._lease.given(message):
                     out.append(Ignored("LeaseGiven", "nothing waits for it"))
+            case ViewComing(group, hosts) if self.host in hosts:
+                out.append(AgreedChanged(group, message))
             case GroupEnded():
                 end_group(self, now, message, out)
             case HoldingsAsked(_, Group() as group, hosts) if self.host in hosts:
@@ -628,7 +631,7 @@ class AgreedAgent(Service):
                 if any(servers_between(group, self.host) for group in leased)
                 else 1
             )
-            self._ask_at = now + self._config.lease_every_s / often
+            self._ask_at = now + self.config.lease_every_s / often
             out.append(Send(self._server, self._lease.ask(now)))
         self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
 
@@ -701,7 +704,7 @@ class AgreedAgent(Service):
 
     def _follows(self, known: HostGroup) -> bool:
         """Does its core-set follow its members? Then it goes on in every part of the world."""
-        return self._config.moves and moves(known.kind)
+        return self.config.moves and moves(known.kind)
 
     def _hold_one(self, group: Group, out: list[Effect]) -> None:
         """Its core-set is another now: which of its members are here? It waits for the answer."""

@@ -13,6 +13,8 @@ membership the group's own monitor decides (`admitting.py`).
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
@@ -39,6 +41,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent, parse_group
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
+from rostra.protocols.agreed.branch import ViewComing
 from rostra.protocols.agreed.calls import GroupTerminated
 from rostra.protocols.agreed.events import AgreedChanged, LeavesSettled
 from rostra.protocols.agreed.groups import AgreedView
@@ -252,8 +255,11 @@ class OrderAgent(Service):
         if AgreedChanged not in kinds:
             return effects
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
-        for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
+        changed = [effect for effect in effects if isinstance(effect, AgreedChanged)]
+        for group in sorted({each.group for each in changed if each.coming is None}):
             self._look(now, group, rest)
+        for coming in [each.coming for each in changed if each.coming is not None]:
+            self._coming(now, coming, rest)
         for group in _are_over(effects):
             self._delete(group)
         return rest
@@ -344,13 +350,27 @@ class OrderAgent(Service):
         call = self.stack.call(now, self, AGREED_AGENT, LeavesSettled(group, clean))
         out += self.hear_inside(now, call)
 
+    def _coming(self, now: Instant, coming: ViewComing, out: list[Effect]) -> None:
+        """Our station will be the first of a view, if that is agreed."""
+        known, station = self._agreed.groups.get(coming.group), self.stations.get(coming.group)
+        if known is None or known.view is None or not isinstance(station, Station):
+            out.append(Ignored("ViewComing", "not in the group"))
+        elif known.view.id != coming.base or known.blocked or known.doubt:
+            out.append(Ignored("ViewComing", "of another view"))
+        else:
+            stay = tuple([each for each in known.view.members if each.id not in coming.gone])
+            view = AgreedView(known.view.number + 1, 0, coming.pid, stay)
+            if (next := _agreed_now(replace(known, view=view))) is not None:
+                station.coming(now, next, out)
+                self._after(now, station, out)
+
     def _station(self, group: Group, me: StationId, kind: GroupKind) -> AnyStation:
         if kind.order == "negotiated":
             return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
-        if kind.stable != "disk":
-            return Station(group, me, kind.stable, self._bytes)
         station = Station(group, me, kind.stable, self._bytes)
-        assert station.disk is not None
+        station.early_flush = self._agreed.config.early_flush
+        if station.disk is None:
+            return station
         station.disk.founds = group in self.stack[CLAIM_AGENT].made
         self._unrecorded.add(group)
         if (kept := self._kept.pop(group, None)) is None:

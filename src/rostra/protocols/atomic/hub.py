@@ -25,7 +25,7 @@ from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.atomic.config import PATIENCE_TICKS
 from rostra.protocols.atomic.durable import UNRECORDED, OrderHead
 from rostra.protocols.atomic.events import OrderSubmitted
-from rostra.protocols.atomic.hub_flush import HubFlush
+from rostra.protocols.atomic.hub_early import HubEarly
 from rostra.protocols.atomic.messages import (
     AnyStationMessage,
     HubAsk,
@@ -53,7 +53,7 @@ from rostra.protocols.atomic.state import (
 )
 
 
-class Station(HubFlush):
+class Station(HubEarly):
     """One host's part in one group: what comes from programs, membership, other stations and its timer."""
 
     # From programs
@@ -119,6 +119,14 @@ class Station(HubFlush):
                     out.append(Ignored(what, "of another epoch"))
                     return
                 self._flowed(now, source, message, out)
+            case HubAsk(early=early, release=release) if (early or release) and agreed is not None:
+                self._asked_early(now, source, message, out)
+                return
+            case HubReport(view=view, early=True) if agreed is not None and (
+                view != agreed.key or view in self._void
+            ):
+                self._reported_early(source, message, out)
+                return
             case HubReport() | HubAsk() | HubStart() | HubOut() | HubFetch() if (
                 agreed is None or message.view != agreed.key
             ):
@@ -197,6 +205,8 @@ class Station(HubFlush):
             case HubNak(way=way, nak=nak) if self._up is not None:
                 for data in self._up.repairs(now, nak, self._bytes):
                     self._post(source, HubData(message.epoch, way, 0, 0, data), out)
+            case HubData(way=Way.DOWN) | HubPulse(way=Way.DOWN) if self._promises:
+                out.append(Ignored(type(message).__name__, "we reported for a view without its sender"))
             case HubData(way=Way.DOWN, data=data) if isinstance(self.stage, StationFollows):
                 self._took(self._in.take(now, data), out)
                 self._learn(message.accept, message.all)
@@ -241,7 +251,8 @@ class Station(HubFlush):
                 self._decide(now, out)
             case StationFollows(orderer):
                 assert self.epoch is not None
-                for nak in self._in.asks(now, self.me.host):
+                self._say_early_again(now, out)
+                for nak in self._in.asks(now, self.me.host) if not self._promises else ():
                     self._post(orderer.host, HubNak(self.epoch, Way.DOWN, nak), out)
                 if self.leaving:
                     self._ask_all(out)

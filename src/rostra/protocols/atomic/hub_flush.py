@@ -124,6 +124,7 @@ class HubFlush(HubOrder):
         self.marked = None
         self._left.clear()
         self._marks.clear()
+        self._vows.clear()
         self.leaving.clear()
         self._counts_to = None
 
@@ -160,9 +161,20 @@ class HubFlush(HubOrder):
 
     def _gather(self, now: Instant, out: list[Effect]) -> None:
         self._vow()
-        self.stage = StationGathers({self.me: self._own_report()})
+        self.stage = StationGathers({**self._reports_before(), self.me: self._own_report()})
         self._decide(now, out)
         self._ask(out)
+
+    def _is_astray(self, chain: Chain) -> bool:
+        """Did an epoch of this chain count on our log as we reported it early, and has it grown since? It was
+        agreed on a side that we did not see, and nobody released us."""
+        own = [key for key, _ in self.chain]
+        later = [key for key, _ in chain if key not in own]
+        return any(self.log.next > self._vows[key] for key in later if key in self._vows)
+
+    def _reports_before(self) -> dict[StationId, HubReport]:
+        """What others have reported for this view already."""
+        return {}
 
     def _ask(self, out: list[Effect]) -> None:
         if isinstance(self.stage, StationGathers) and self.agreed is not None:
@@ -257,6 +269,9 @@ class HubFlush(HubOrder):
             self._begin(now, ranked, (), out)
             return
         holder, log = best
+        if self._is_astray(log.chain):
+            self.excluded = WENT_ON
+            return
         goes_on = [(id, each) for id, each in ranked if each.epoch is None or is_prefix(id, each, log)]
         mine = dict(goes_on).get(self.me)
         if mine is None or (mine.epoch is not None and mine.next < log.low):
@@ -426,6 +441,9 @@ class HubFlush(HubOrder):
                 self._start_over(start.position)
             self.disk.origin, self.disk.left, self.disk.founds = start.origin, False, False
             self._stand("", out)
+        if self._is_astray(start.chain):
+            self.excluded = WENT_ON
+            return
         self._before = self.chain
         if not self.chain and self.disk is None:
             self.log = OrderLog(start.position)

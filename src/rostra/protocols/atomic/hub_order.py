@@ -47,6 +47,7 @@ from rostra.protocols.atomic.messages import (
 )
 from rostra.protocols.atomic.state import (
     AgreedNow,
+    EarlyReports,
     OrderLog,
     Stage,
     StationFollows,
@@ -83,6 +84,11 @@ class HubOrder:
         self._before: Chain = ()  # of the epoch before, until our log reaches the place where this one began
         self._bytes = datagram_bytes
         self._left: set[MemberId] = set()  # since the last view in our log
+        self._promises: dict[ViewKey, StationId] = {}  # views for which we reported early, and to whom
+        self._vows: dict[ViewKey, int] = {}  # and where our log ended then, until we are released
+        self.early_flush = False  # do we take part in that?
+        self._early: EarlyReports | None = None
+        self._void: tuple[ViewKey, ...] = ()  # views that we gave up
         self._marks: deque[MarkEntry] = deque()  # views that are not stable, as far as we know
         self.leaving: set[Endpoint] = set()  # of our members, until a view without them is in our log
         self._left_in: ViewKey | None = None  # the last agreed view that we know with one of these
@@ -552,9 +558,8 @@ class HubOrder:
             case StationReports() | StationGathers():
                 return True
             case StationFollows():
-                return (
-                    bool(self._unplaced or self.leaving) or self._in.lacks or self.log.given < self.log.next
-                )
+                waits = self._unplaced or self.leaving or self._promises
+                return bool(waits) or self._in.lacks or self.log.given < self.log.next
             case StationOrders():
                 return (
                     self._lacks_mark

@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec import Struct
 
+from rostra.core.effects import Instant
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.atomic.feeds import InFeed
 from rostra.protocols.atomic.messages import Entry, HubReport, StationId, ViewKey
@@ -27,6 +28,14 @@ class AgreedNow(Struct, frozen=True):
     def first(self) -> StationId:
         """The station that orders in this view: that of the member with rank 0."""
         return self.stations[0]
+
+
+class EarlyReports(Struct, frozen=True):
+    """What the first station of a view that is proposed has been told for it (`hub_early.py`)."""
+
+    view: AgreedNow
+    reports: dict[StationId, HubReport]
+    since: Instant
 
 
 # Stages
