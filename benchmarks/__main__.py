@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks import locks, workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
-from benchmarks.one_order import one_order
+from benchmarks.one_order import far_order, one_order
 from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
@@ -83,6 +83,19 @@ def ordered(deployment: Deployment, **options: Any) -> Make:
     from benchmarks.peers.rostra_ordered import OrderedService
 
     return lambda: OrderedService(deployment, **options)
+
+
+def two_hosts() -> Service:
+    from benchmarks.peers.rostra_lab import TWO_HOSTS, OrderedLabService
+
+    return OrderedLabService("two hosts, rostra", TWO_HOSTS, ("lab.h1", "lab.h2"))
+
+
+def three_sites() -> Service:
+    from benchmarks.peers.rostra_lab import OrderedLabService, three_sites
+
+    hosts = ("mit.h1", "huji.h1", "ntu.h1")
+    return OrderedLabService("three sites, rostra", three_sites(), hosts, root="mit")
 
 
 VIEWED: Final[list[Make]] = [
@@ -156,8 +169,10 @@ PLAN: Final = {
                 redis_streams,
                 ordered(Deployment.TOGETHER),
                 ordered(Deployment.APART),
+                two_hosts,
             )
-        ],
+        ]
+        + [(three_sites, far_order)],
     ),
     "W6": Planned(
         "joins and leaves per second while the last of 100 watchers knows within 250 ms (p99)",

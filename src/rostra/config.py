@@ -319,9 +319,10 @@ class SetSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 class AgreedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of agreed groups (`protocols/agreed/config.py`): `lanes`, how many groups of a set may change
-    at once."""
+    at once; `early_flush`, whether atomic groups with a rule prepare for a view before it is agreed."""
 
     lanes: Annotated[int, parse_lanes] = 0
+    early_flush: bool = False
 
 
 class WorldConfig(Struct, frozen=True):
@@ -340,6 +341,7 @@ class WorldConfig(Struct, frozen=True):
     scopes: dict[str, Any] = {}  # and from `ScopesConfig`
     sets: tuple[SetAddress, ...] = ()
     lanes: int = 0  # `AgreedConfig.lanes`
+    early_flush: bool = False
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -419,7 +421,8 @@ class WorldConfig(Struct, frozen=True):
     @property
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
-        return replace(config.fitted(self.links), level=self.agents.level, sets=self.sets, lanes=self.lanes)
+        config = replace(config.fitted(self.links), level=self.agents.level, sets=self.sets)
+        return replace(config, lanes=self.lanes, early_flush=self.early_flush)
 
     @property
     def led_settings(self) -> LedConfig:
@@ -567,6 +570,7 @@ def _world(file: dict[str, Any]) -> WorldConfig:
         _values(LedConfig, file, "led"),
         _values(ScopesConfig, file, "scopes"),
         lanes=_read(AgreedSettings, file, "agreed").lanes,
+        early_flush=_read(AgreedSettings, file, "agreed").early_flush,
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)

@@ -131,3 +131,4 @@ def test_members_from_elsewhere_have_to_leave_when_an_agreed_group_is_closed() -
     assert made.members(LOBBY) == [made.ann.address]
     last = stay.items[-1]
     assert isinstance(last, Excluded) and "not for programs of eu.fr.h1" in last.reason
+    assert last.fix == "choose another name"  # to join it again would be refused

@@ -8,9 +8,14 @@ from collections.abc import Iterable
 import pytest
 
 from rostra.core.effects import Effect
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.atomic import hub_flush, logs, receiver
 from rostra.protocols.atomic.hub import Station
+from rostra.protocols.atomic.hub_early import HubEarly
+from rostra.protocols.atomic.messages import HubReport, StationId
+from rostra.sim.order_storm import OrderStorm
 from rostra.sim.storm import ORDER, StormFailed, storm
+from rostra.sim.view_storm import LEDGER
 
 FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100)
 """Even ones with ``stable="majority"``."""
@@ -23,6 +28,26 @@ NEGOTIATED = (4, 34, 740044)
 @pytest.mark.parametrize("seed", [*FOUND_SOMETHING, *NEGOTIATED])
 def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, ORDER)
+
+
+@pytest.mark.parametrize("seed", [101, 30010])
+def test_they_keep_it_where_stations_report_before_a_view_is_agreed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one such view is agreed, in the other one is given up, too."""
+    monkeypatch.setattr(OrderStorm, "agreed", AgreedConfig(early_flush=True))
+    monkeypatch.setattr(OrderStorm, "joined", (LEDGER,))
+    used: list[int] = []
+    before = HubEarly._reports_before
+
+    def counted(self: HubEarly) -> dict[StationId, HubReport]:
+        reports = before(self)
+        used.append(len(reports))
+        return reports
+
+    monkeypatch.setattr(HubEarly, "_reports_before", counted)
+    storm(seed, ORDER)
+    assert max(used) > 1
 
 
 def first_failure(tried: Iterable[int]) -> str:

@@ -152,6 +152,11 @@ def test_the_number_of_lanes_is_of_the_world_file_and_bounded() -> None:
             parse_world(f"{TEXT}[agreed]\nlanes = {wrong}\n")
 
 
+def test_an_early_flush_is_chosen_in_the_world_file() -> None:
+    assert not parse_world(TEXT).agreed.early_flush
+    assert parse_world(f"{TEXT}[agreed]\nearly_flush = true\n").agreed.early_flush
+
+
 @pytest.mark.parametrize(
     ("change", "restart"),
     [

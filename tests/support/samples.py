@@ -221,6 +221,7 @@ MESSAGES: list[Any] = [
     branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED),
     branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED, VIEW_2, LISTED, 7, (ANNS, BOBS)),
     branch.BranchLost(H1),
+    branch.ViewComing(CHESS, (H1,), VIEW_1, Pid(FR, 2), (ANNS,)),
     branch.BranchCut(PARIS),
     branch.HoldingsAsked(PARIS),
     branch.ReopenAsked(PARIS, "eu.fr.paris:1 at 7"),

@@ -8,6 +8,7 @@ from rostra.core.effects import Effect, Ignored
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import AnyStationMessage
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import OrderedRun
@@ -16,7 +17,7 @@ from rostra.protocols.flow.runs import block_of
 GROUP = Group("chess", Domain("eu.fr"))
 A, B, C = [Domain(f"eu.fr.{host}") for host in "abc"]
 
-S = TypeVar("S", bound=NegotiatedStation)
+S = TypeVar("S", bound=NegotiatedStation | Station)
 
 
 def member(host: Domain) -> Endpoint:
@@ -30,15 +31,16 @@ class StationNet(Generic[S]):
         self.stations: dict[Domain, S] = {}
         self.given: dict[Domain, list[OrderedRun | MemberView]] = {}
         self.ignored: list[Ignored] = []
+        self.now = 0.0
         self.loses: Callable[[Domain, AnyStationMessage], bool] = lambda to, message: False
         self._passing: deque[tuple[Domain, Domain, AnyStationMessage]] = deque()
 
     def say(self, host: Domain, body: bytes) -> None:
         event = OrderSubmitted(member(host), GROUP, 1, block_of([body]))
-        self.do(host, lambda station, out: station.submitted(0.0, event, out))
+        self.do(host, lambda station, out: station.submitted(self.now, event, out))
 
     def hear(self, host: Domain, source: Domain, message: AnyStationMessage) -> list[Effect]:
-        return self.do(host, lambda station, out: station.heard(0.0, source, message, out))
+        return self.do(host, lambda station, out: station.heard(self.now, source, message, out))
 
     def do(self, host: Domain, doing: Callable[[S, list[Effect]], None]) -> list[Effect]:
         out: list[Effect] = []
@@ -47,7 +49,7 @@ class StationNet(Generic[S]):
         while self._passing:
             to, source, message = self._passing.popleft()
             answers: list[Effect] = []
-            self.stations[to].heard(0.0, source, message, answers)
+            self.stations[to].heard(self.now, source, message, answers)
             self._take(to, answers)
         return out
 

@@ -604,14 +604,14 @@ class Ordered(ShowsViews, OneReader):
                 elif self._receiver is not None:
                     self._receiver.look()
                 self._flush()
-            case OrderClosed(reject_from, cause):
+            case OrderClosed(reject_from, cause, fix):
                 self._settle(reject_from, cause)
                 if self._left is None and self._reconcile is not None and cause in (GIVEN_UP, WENT_ON):
                     self._meet(cause)
                 elif self._left is None:
                     self.me._forget_agreed(self)
                     what = f"{self.group} went on without {self.me.endpoint}: {cause}"
-                    self.end(Excluded(what, fix="join it again"))
+                    self.end(Excluded(what, fix=fix or "join it again"))
             case GroupTerminated(because):
                 self.me._forget_agreed(self)
                 self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))

@@ -40,6 +40,7 @@ class OrderStorm(ViewStorm):
         chosen = self._choose_stable(seed)
         self.stable = {group: "all" if group in negotiated else each for group, each in chosen.items()}
         on_disk = frozenset([group for group, stable in self.stable.items() if stable == "disk"])
+        self.exodus = seed % 10 == 2  # who leaves does not leave alone
         self.judge = OrderJudge(tails=negotiated, on_disk=on_disk)
         super().__init__(seed, journal=journal)
 
@@ -115,8 +116,17 @@ class OrderStorm(ViewStorm):
         if members := self._members():
             program, group = self.luck.choice(members)
             if group in program.orders:
-                del self.wanted[program, group]
-                program.leave_ordered(group)
+                for each in self._most_of(group) if self.exodus else (program,):
+                    del self.wanted[each, group]
+                    each.leave_ordered(group)
+
+    def _most_of(self, group: Group) -> list[SimProgram]:
+        """More than half of its members, of whom one has just been heard by a majority, perhaps."""
+        inside = [each for each, name in self._members() if name == group and group in each.orders]
+        those = self.luck.sample(inside, len(inside) // 2 + 1)
+        self._says(those[0], group, 3, 10)
+        self.world.run(self.luck.uniform(0, 0.01))
+        return [each for each in those if (each, group) in self.wanted and group in each.orders]
 
     def _given(self, at: float, host: Domain, given: ProgramGiven) -> None:
         program, group, item = given.program, given.group, given.item

@@ -21,6 +21,7 @@ from rostra.config import MODES
 from rostra.errors import BadInput
 from rostra.names import Domain, Tree, parse_host, parse_scope
 from rostra.protocols.access.config import AccessConfig
+from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.front.config import FrontConfig
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.links.config import LinkConfig
@@ -68,6 +69,7 @@ class World:
         authorities: Mapping[str, bytes] | None = None,
         led: LedConfig | None = None,
         scopes: ScopesConfig | None = None,
+        agreed: AgreedConfig | None = None,
         loop: PretendLoop | None = None,
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None
@@ -88,6 +90,7 @@ class World:
             access=AccessConfig(tuple(sorted((authorities or {}).items()))),
             led=led,
             scopes=scopes,
+            agreed=agreed,
         )
         self.seed = seed
         self.loop = PretendLoop() if loop is None else loop

@@ -72,6 +72,7 @@ from rostra.protocols.agreed.branch import (
     LeaseGiven,
     MemberAnswer,
     MemberAsked,
+    ViewComing,
     ViewTaken,
     ViewTold,
 )
@@ -85,12 +86,14 @@ from rostra.protocols.agreed.events import (
     AgreedChanged,
     AgreedJoinAsked,
     AgreedLeaveAsked,
+    LeavesSettled,
     MemberBarred,
     MemberProven,
 )
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
 from rostra.protocols.agreed.groups import AGREED, AgreedMember
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease, core_server, servers_between
+from rostra.protocols.agreed.leaving import Leaving, ask_out, comes_back, settled
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
@@ -143,15 +146,15 @@ class AgreedAgent(Service):
     name = AGREED_AGENT
     hears = (Answer, Tell)
     takes = (
-        *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed),
+        *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed, LeavesSettled),
         *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven, LinkUp, LinkDown, LinkMoved),
-        *(MemberAnswer, ViewTold, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
+        *(MemberAnswer, ViewTold, ViewComing, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
     )
 
     def __init__(self, host: Domain, config: AgreedConfig | None = None) -> None:
         self.host = host
-        self._config = config or AgreedConfig()
-        self._lease = BranchLease(self._config.doubt_after_s)
+        self.config = config or AgreedConfig()
+        self._lease = BranchLease(self.config.doubt_after_s)
         self._ask_at: Instant = 0.0  # for a lease
         self.groups: dict[Group, HostGroup] = {}
         self.asked: dict[int, HostAsked] = {}  # by number
@@ -163,6 +166,7 @@ class AgreedAgent(Service):
         self._left: list[tuple[Group, Endpoint]] = []  # while they claimed
         self._waits = False  # for AGAIN
         self.drains: list[Draining] = []
+        self.leaving: Leaving = {}
 
     @property
     def _agent(self) -> LocalServer:
@@ -198,6 +202,8 @@ class AgreedAgent(Service):
             case StreamsLost(me, group):
                 if (lost := self._find(group, me)) is not None:
                     self._leave(now, group, me, lost, out)
+            case LeavesSettled():
+                settled(self, event, out)
             case MemberBarred(group, me, why, fix):
                 self._exclude(now, group, me, Excluded(why, fix), out)
             case MemberProven(group):
@@ -211,8 +217,6 @@ class AgreedAgent(Service):
             case TimerFired(timer) if timer == AGAIN:
                 self._waits = False
                 self._again(now, out)
-            case TimerFired(timer) if timer == ALARM:
-                pass  # done above
             case LinkUp(peer) | LinkMoved(peer) if peer == self._server:
                 self.up = True
                 self._ask_at = now
@@ -267,7 +271,7 @@ class AgreedAgent(Service):
             raise no_such(group)
         self._agent.check_may_join(group, me)
         check_survive(kind.survive)
-        event = replace(event, meta=with_level(event.meta, self._config.level))
+        event = replace(event, meta=with_level(event.meta, self.config.level))
         if len(event.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         member = self._find(group, me)
@@ -290,15 +294,15 @@ class AgreedAgent(Service):
                 f"{self.host} is cut off from {self._server}, and no view can be agreed",
                 fix="ask again when it is back",
             )
+        comes_back(self, group, me, out)
         stage = StayClaiming(event) if event.create else StayLooking(event)
         member = HostMember(stage, slow=event.slow)
         self.groups.setdefault(group, HostGroup(kind)).members[me] = member
         if event.create:
             self._claim(now, event, out)
         else:
-            self._call(
-                now, CALL_AGENT, Asked(me, self._own_token(group, me), GroupCall(group, LookAt())), out
-            )
+            look = GroupCall(group, LookAt())
+            self._call(now, CALL_AGENT, Asked(me, self._own_token(group, me), look), out)
 
     def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         """The kind; and with it the place in the directory, where no notices are wanted (D7). If the group is
@@ -389,7 +393,7 @@ class AgreedAgent(Service):
         """A program leaves; a join that is under way is cancelled."""
         stage = member.stage
         if isinstance(stage, StayAsking | StayInside):
-            self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
+            ask_out(self, group, stage.id, GroupVerb.LEAVE, out)
         if isinstance(stage, StayLooking | StayClaiming | StayAsking):
             why = Refused(f"{me} left {group} before it was in", fix="join it again")
             out.append(Answer(stage.event.token, denied(why)))
@@ -405,18 +409,12 @@ class AgreedAgent(Service):
         for group in [group for group, each in self.groups.items() if me in each.members]:
             stage = self.groups[group].members[me].stage
             if isinstance(stage, StayAsking | StayInside):
-                self._ask_out(group, [stage.id], verb, out)
+                ask_out(self, group, stage.id, verb, out)
             if self.groups[group].kind.is_ordered:
                 out.append(AgreedChanged(group))
             self._forget(group, me)
         for token in [token for token, about in self._own.items() if about is not None and about[1] == me]:
             del self._own[token]
-
-    def _ask_out(self, group: Group, ids: list[MemberId], verb: GroupVerb, out: list[Effect]) -> None:
-        """While the link is down this is not asked: what we hold then says it."""
-        if self.up:
-            members = tuple([AgreedMember(id, 0) for id in ids])
-            self._ask(group, verb, members, self.groups[group].kind, out)
 
     def drop(self, now: Instant, group: Group, me: Endpoint, out: list[Effect]) -> None:
         """Out of our list, and out of the directory."""
@@ -436,8 +434,7 @@ class AgreedAgent(Service):
             out.append(AgreedUnlisted(me, group, stamp, Cause.LEAVE))
 
     def members_of(self, group: Group) -> Collection[Endpoint]:
-        known = self.groups.get(group)
-        return () if known is None else known.members.keys()
+        return self.groups[group].members.keys() if group in self.groups else ()
 
     def id_inside(self, member: HostMember) -> MemberId | None:
         return member.stage.id if isinstance(member.stage, StayInside | StayAsking) else None
@@ -477,7 +474,7 @@ class AgreedAgent(Service):
         """The group goes on without it, which it is told."""
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
-            self._ask_out(group, [stage.id], GroupVerb.LEAVE, out)
+            ask_out(self, group, stage.id, GroupVerb.LEAVE, out)
             self.drop(now, group, me, out)
             out.append(Deliver(me, group, item))
         elif isinstance(stage, StayAsking):
@@ -506,6 +503,8 @@ class AgreedAgent(Service):
             case LeaseGiven():
                 if not self._lease.given(message):
                     out.append(Ignored("LeaseGiven", "nothing waits for it"))
+            case ViewComing(group, hosts) if self.host in hosts:
+                out.append(AgreedChanged(group, message))
             case GroupEnded():
                 end_group(self, now, message, out)
             case HoldingsAsked(_, Group() as group, hosts) if self.host in hosts:
@@ -515,7 +514,7 @@ class AgreedAgent(Service):
         known = self.groups.get(told.group)
         if known is None or self.host not in told.hosts:
             out.append(Ignored("ViewTold", "no member"))
-            asked = [each.message.group for each in self.asked.values()]
+            asked = [*self.leaving, *[each.message.group for each in self.asked.values()]]
             if known is None and self.host in told.hosts and told.group not in asked:
                 self._hold_one(told.group, out)  # which the core-set does not know
             return
@@ -545,9 +544,7 @@ class AgreedAgent(Service):
                     member.stage = StayInside(id, event.meta)
                     out.append(Answer(event.token, Done()))
                 case StayInside(id) if id not in inside_now:
-                    member.knows = (
-                        False  # it was given up, and comes back: the core-set knows that we hold it
-                    )
+                    member.knows = False  # given up, it comes back: the core-set knows that we hold it
         out += sending_stopped(told.group, known, inside_now)
         if known.blocked:
             for me, member in sorted(known.members.items()):
@@ -633,7 +630,7 @@ class AgreedAgent(Service):
                 if any(servers_between(group, self.host) for group in leased)
                 else 1
             )
-            self._ask_at = now + self._config.lease_every_s / often
+            self._ask_at = now + self.config.lease_every_s / often
             out.append(Send(self._server, self._lease.ask(now)))
         self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
 
@@ -706,7 +703,7 @@ class AgreedAgent(Service):
 
     def _follows(self, known: HostGroup) -> bool:
         """Does its core-set follow its members? Then it goes on in every part of the world."""
-        return self._config.moves and moves(known.kind)
+        return self.config.moves and moves(known.kind)
 
     def _hold_one(self, group: Group, out: list[Effect]) -> None:
         """Its core-set is another now: which of its members are here? It waits for the answer."""
@@ -771,7 +768,7 @@ class AgreedAgent(Service):
         for each in message.members:
             member = self._find(message.group, each.id.endpoint)
             if member is not None and isinstance(member.stage, StayAsking) and member.stage.id == each.id:
-                self._ask_out(message.group, [each.id], GroupVerb.LEAVE, out)
+                ask_out(self, message.group, each.id, GroupVerb.LEAVE, out)
                 late = Unreachable(f"the servers of {message.group} did not answer in time", fix="ask again")
                 self._take_back(now, member.stage.event, late, out)
 

@@ -180,6 +180,16 @@ class HolderAsked(BranchMessage, frozen=True, tag=244):
     group_kind: GroupKind
 
 
+class ViewComing(BranchMessage, frozen=True, tag=245):
+    """A view without these members is proposed, and these hosts should prepare (`coming.py`)."""
+
+    group: Group
+    hosts: Hosts
+    base: ViewId
+    pid: Pid
+    gone: MemberIds
+
+
 AnyBranchMessage = (
     MemberAsked
     | MemberAnswer
@@ -191,6 +201,7 @@ AnyBranchMessage = (
     | HoldingsAsked
     | ReopenAsked
     | HolderAsked
+    | ViewComing
     | LeaseAsked
     | LeaseGiven
     | ConfirmAsked

@@ -161,6 +161,11 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         How many groups of one set may change at the same time (`lanes.py`), all of its servers together; 0:
         one change after the other, the paper's form. Default 0. Raising it: more to keep on disk with each
         change, in a set that is kept.
+    `early_flush`
+        Whether stations of an atomic group with an exclusive rule report when a view without their orderer is
+        proposed (`coming.py`), so that a new one begins as soon as that is agreed. Default
+        no, the paper's form: when it is agreed. With it, a proposal that is withdrawn stops such a group for
+        2 s at most. All servers of a set should have the same.
     `level`
         An agent's, of its members (`seniority.py`): raised with every roll-out, members that were restarted
         are told from those that were not. Default 0.
@@ -187,6 +192,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     retries: int = 3
     moves: bool = False
     lanes: int = 0
+    early_flush: bool = False
     level: int = 0
     down_after_s: float = 2.0
     set_level: int = SET_LEVEL

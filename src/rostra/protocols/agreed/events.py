@@ -6,6 +6,7 @@ from rostra.core.effects import Effect, Event
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.branch import ViewComing
 from rostra.protocols.agreed.changes import AnyChange, CommitRecord, GroupChange, MemberId, ServerId, SetView
 from rostra.protocols.agreed.groups import GroupTable, Outcome
 
@@ -78,9 +79,18 @@ class MembersPutOut(Effect, frozen=True):
 
 class AgreedChanged(Effect, frozen=True):
     """At an agent, for the service that gives its members of this group their views, in the order of their
-    messages (`protocols/atomic`): members, view or standstill are not what they were."""
+    messages (`protocols/atomic`): members, view or standstill are not what they were; or a view is coming."""
 
     group: Group
+    coming: ViewComing | None = None
+
+
+class LeavesSettled(Event, frozen=True):
+    """To an agent's service: do all others have what this host counted for? Then those of its members that
+    wait to leave this group can (`leaving.py`); if that is not known, they have failed."""
+
+    group: Group
+    clean: bool
 
 
 # What programs of a host ask

@@ -14,7 +14,14 @@ from rostra.core.effects import Effect, Instant
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed import ordering
-from rostra.protocols.agreed.branch import HolderAsked, HostHolds, HostQuestion, MemberAsked, ViewTold
+from rostra.protocols.agreed.branch import (
+    HolderAsked,
+    HostHolds,
+    HostQuestion,
+    MemberAsked,
+    ViewComing,
+    ViewTold,
+)
 from rostra.protocols.agreed.changes import AnyChange, GroupChange, GroupVerb, MemberId, Pid
 from rostra.protocols.agreed.config import RESTORE_S, AgreedConfig
 from rostra.protocols.agreed.differences import ids_of
@@ -54,7 +61,7 @@ class Holdings(Leasing):
     def _part_in(self, now: Instant, name: Domain, out: list[Effect]) -> CoreSet: ...
 
     @abstractmethod
-    def _spread(self, message: ViewTold | HolderAsked, out: list[Effect]) -> None: ...
+    def _spread(self, message: ViewTold | HolderAsked | ViewComing, out: list[Effect]) -> None: ...
 
     @abstractmethod
     def _is_starting(self, now: Instant) -> bool: ...

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from rostra.core.effects import Effect, Ignored, Instant
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
+from rostra.protocols.agreed.changes import Pid
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.groups import GroupTable
@@ -59,6 +60,7 @@ class CoreSet:
             {},
         )  # the same, of which state
         self.shown: ShownGroups = {}  # to observers
+        self.coming: Pid | None = None  # the last proposal of which hosts were told that it is coming
 
     @property
     def table(self) -> GroupTable:

@@ -68,6 +68,7 @@ from rostra.protocols.agreed.branch import (
     LeaseGiven,
     MemberAnswer,
     MemberAsked,
+    ViewComing,
     ViewId,
     ViewTaken,
     ViewTold,
@@ -81,6 +82,7 @@ from rostra.protocols.agreed.changes import (
     PartsMerged,
     ServerId,
 )
+from rostra.protocols.agreed.coming import coming_views
 from rostra.protocols.agreed.config import (
     FORM_S,
     HOST_GROUPS_MAX,
@@ -130,7 +132,7 @@ class AgreedServer(Holdings, Service):
     name = AGREED_SERVER
     takes = (
         *(MemberAsked, MemberAnswer, HostHolds, ViewTold, ViewTaken, BranchLost, BranchCut, HoldingsAsked),
-        *(HolderAsked, GroupOrdered, SetOrdered),
+        *(HolderAsked, ViewComing, GroupOrdered, SetOrdered),
         *(LeaseAsked, LeaseGiven, ConfirmAsked, LeaseConfirmed),
         *(*get_args(AnySetMessage), SyncDone, LinkUp, LinkDown, LinkMoved),
     )
@@ -217,6 +219,8 @@ class AgreedServer(Holdings, Service):
         for core in list(self.sets.values()):
             self._raise_level(now, core, out)
             self._let_others_follow(now, core, out)
+            for coming in coming_views(core, self.domain) if self._config.early_flush else ():
+                self._spread(coming, out)
             if core.waiting and core.is_formed(now):
                 waiting, core.waiting = core.waiting, []
                 for message in waiting:
@@ -315,7 +319,7 @@ class AgreedServer(Holdings, Service):
                     self._pass_down(question.host, message, out)
                 else:
                     out.append(_ignored(message, OUTSIDE))
-            case ViewTold(group) | HolderAsked(group):
+            case ViewTold(group) | HolderAsked(group) | ViewComing(group):
                 if self._is_from_core(relation, group):
                     self._spread(message, out)
                 else:
@@ -429,7 +433,7 @@ class AgreedServer(Holdings, Service):
         else:
             out.append(Send(hop, message))
 
-    def _spread(self, told: ViewTold | HolderAsked, out: list[Effect]) -> None:
+    def _spread(self, told: ViewTold | HolderAsked | ViewComing, out: list[Effect]) -> None:
         """To each child with some of these hosts below it, once."""
         ways: dict[Domain, list[Domain]] = {}
         for host in told.hosts:

@@ -13,6 +13,8 @@ membership the group's own monitor decides (`admitting.py`).
 from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Answer,
@@ -39,10 +41,12 @@ from rostra.core.stack import Service, ServiceName
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of, parent, parse_group
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
+from rostra.protocols.agreed.branch import ViewComing
 from rostra.protocols.agreed.calls import GroupTerminated
-from rostra.protocols.agreed.events import AgreedChanged
+from rostra.protocols.agreed.events import AgreedChanged, LeavesSettled
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.lease import IN_DOUBT
+from rostra.protocols.agreed.leaving import leaves_late
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.stays import HostGroup, StayInside
 from rostra.protocols.atomic.admitting import APART, DIED, FAR, WAIT, MonitoredGroups
@@ -96,10 +100,12 @@ much again, it stood still."""
 
 STOOD_STILL: Final = f"its host stood still, for {APART_S:g} s perhaps"
 
-FULL: Final = (
-    f"its host keeps the orders of {ORDERS_MAX} groups on its disk, and no more: delete groups that are not"
-    " needed (rostra group delete), or join at another host"
-)
+FULL: Final = f"its host keeps the orders of {ORDERS_MAX} groups on its disk, and no more"
+FIXES: Final = {
+    FULL: "delete groups that are not needed (rostra group delete), or join at another host",
+    OTHER_ORDER: "join at another host; or stop its agent, move the log of this group away, start it again",
+}
+"""Where joining again does not help: what does."""
 
 ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
@@ -249,8 +255,11 @@ class OrderAgent(Service):
         if AgreedChanged not in kinds:
             return effects
         rest = [effect for effect in effects if type(effect) is not AgreedChanged]
-        for group in sorted({effect.group for effect in effects if isinstance(effect, AgreedChanged)}):
+        changed = [effect for effect in effects if isinstance(effect, AgreedChanged)]
+        for group in sorted({each.group for each in changed if each.coming is None}):
             self._look(now, group, rest)
+        for coming in [each.coming for each in changed if each.coming is not None]:
+            self._coming(now, coming, rest)
         for group in _are_over(effects):
             self._delete(group)
         return rest
@@ -272,16 +281,20 @@ class OrderAgent(Service):
         known = self._agreed.groups.get(group)
         station = self.stations.get(group)
         why = {
-            each.endpoint: each.item.reason
+            each.endpoint: (each.item.reason, each.item.fix)
             for each in out
             if isinstance(each, Deliver) and isinstance(each.item, Excluded) and each.group == group
         }
         if known is None or not known.kind.is_ordered:
             if station is not None:
                 for me in sorted(station.gallery.members):
-                    station.gone(me, why.get(me, LEFT), out)
-                self.close(station, out)
+                    self._goes(now, station, me, *why.get(me, (LEFT, "")), out)
+            self._mind_leaves(now, group, station, out)
             return
+        if station is not None and not station.gallery.members and group in self._agreed.leaving:
+            self._settle(now, group, False, out)  # one comes as in a new life of this host
+            self.close(station, out)
+            station = None
         if station is None:
             id = StationId(self.host, self.stack[AGENT].incarnation)
             station = self.stations[group] = self._station(group, id, known.kind)
@@ -289,7 +302,7 @@ class OrderAgent(Service):
         inside = _inside(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
-                station.gone(me, why.get(me, LEFT), out)
+                self._goes(now, station, me, *why.get(me, (LEFT, "")), out)
             elif me not in inside or (member.knows and inside[me] != member.came):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
@@ -306,13 +319,58 @@ class OrderAgent(Service):
                 station.look(now, _agreed_now(known) if inside else None, blocked, out)
             self._after(now, station, out)
 
+    # Members that leave, where a majority is enough (`agreed/leaving.py`)
+
+    def _goes(
+        self, now: Instant, station: AnyStation, me: Endpoint, why: str, fix: str, out: list[Effect]
+    ) -> None:
+        leaving = self._agreed.leaving.get(station.group, ())
+        if isinstance(station, Station) and any(each.endpoint == me for each in leaving):
+            station.leaves(now, me, out)
+        station.gone(me, why, out, fix)
+
+    def _mind_leaves(self, now: Instant, group: Group, station: AnyStation | None, out: list[Effect]) -> None:
+        """Members are gone: can the servers be asked? Until then their station is needed."""
+        leaving = self._agreed.leaving.get(group)
+        if leaving is not None:
+            waits = clean = False
+            if isinstance(station, Station) and not station.excluded:
+                waits = station.leaving.issuperset([each.endpoint for each in leaving])
+                clean = waits and station.is_covered
+                waits = waits and not clean and not station.is_late(now)
+            if waits:
+                return
+            self._settle(now, group, clean, out)
+        known = self._agreed.groups.get(group)
+        is_over = known is None or not known.kind.is_ordered
+        if is_over and station is not None and self.stations.get(group) is station:
+            self.close(station, out)
+
+    def _settle(self, now: Instant, group: Group, clean: bool, out: list[Effect]) -> None:
+        call = self.stack.call(now, self, AGREED_AGENT, LeavesSettled(group, clean))
+        out += self.hear_inside(now, call)
+
+    def _coming(self, now: Instant, coming: ViewComing, out: list[Effect]) -> None:
+        """Our station will be the first of a view, if that is agreed."""
+        known, station = self._agreed.groups.get(coming.group), self.stations.get(coming.group)
+        if known is None or known.view is None or not isinstance(station, Station):
+            out.append(Ignored("ViewComing", "not in the group"))
+        elif known.view.id != coming.base or known.blocked or known.doubt:
+            out.append(Ignored("ViewComing", "of another view"))
+        else:
+            stay = tuple([each for each in known.view.members if each.id not in coming.gone])
+            view = AgreedView(known.view.number + 1, 0, coming.pid, stay)
+            if (next := _agreed_now(replace(known, view=view))) is not None:
+                station.coming(now, next, out)
+                self._after(now, station, out)
+
     def _station(self, group: Group, me: StationId, kind: GroupKind) -> AnyStation:
         if kind.order == "negotiated":
             return NegotiatedStation(group, me, kind.stable, self._bytes, self._numbers)
-        if kind.stable != "disk":
-            return Station(group, me, kind.stable, self._bytes)
         station = Station(group, me, kind.stable, self._bytes)
-        assert station.disk is not None
+        station.early_flush = self._agreed.config.early_flush
+        if station.disk is None:
+            return station
         station.disk.founds = group in self.stack[CLAIM_AGENT].made
         self._unrecorded.add(group)
         if (kept := self._kept.pop(group, None)) is None:
@@ -381,7 +439,7 @@ class OrderAgent(Service):
         why = f"{self.host} cannot write the order of {group} to its disk: {why}"
         self._kept.pop(group, None)
         if group in self._on_disk:
-            self._failed[group] = f"{why}; when the disk is well again, start its agent again"
+            self._failed[group] = why
         else:
             self.stack[CLAIM_AGENT].begun.pop(group, None)
         station = self.stations.get(group)
@@ -442,6 +500,10 @@ class OrderAgent(Service):
             self.monitored.after(now, station, out)
             return
         gallery = station.gallery
+        if isinstance(station, Station) and (station.leaving or not gallery.members):
+            self._mind_leaves(now, station.group, station, out)
+            if self.stations.get(station.group) is not station:
+                return
         if isinstance(station, Station) and station.disk is not None:
             if not station.chain:
                 self._may_begin(now, station, station.disk, out)
@@ -458,9 +520,20 @@ class OrderAgent(Service):
 
     def _lose(self, now: Instant, station: AnyStation, me: Endpoint, why: str, out: list[Effect]) -> None:
         """The group goes on without it."""
-        station.gone(me, why, out)
+        known = self._agreed.groups.get(station.group)
+        if isinstance(station, Station) and known is not None and leaves_late(known.kind):
+            station.leaves(now, me, out)
+        station.gone(me, why, out, self._fixes(station.group, why))
         call = self.stack.call(now, self, AGREED_AGENT, StreamsLost(me, station.group))
         out += self.hear_inside(now, call)
+
+    def _fixes(self, group: Group, why: str) -> str:
+        """What to do, if joining again does not help."""
+        if why == self._no_room:
+            return f"make room on the disk of {self.host}, then join it again"
+        if why == self._failed.get(group):
+            return f"when the disk of {self.host} is well again, start its agent again"
+        return FIXES.get(why, "")
 
     # To other hosts
 

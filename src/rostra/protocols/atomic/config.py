@@ -28,6 +28,11 @@ SHORT_S: Final = 10.0
 """With ``stable="majority"``: so long a side waits for members without which something that was stable may be
 missing. Raising it: more time for them to come back, and a longer standstill if they do not."""
 
+LEAVE_S: Final = 5.0
+"""With ``stable="majority"``: so long the host of a member that left waits until all others have what it
+counted for; then the member has failed. Raising it: more time for hosts that lag, and a longer wait if one of
+them is lost."""
+
 TICK_S: Final = 0.02
 TICK_MAX_S: Final = 0.5
 """What may have been lost is sent again after the first of these, then after twice that, up to the second, as

@@ -25,7 +25,7 @@ from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.atomic.config import PATIENCE_TICKS
 from rostra.protocols.atomic.durable import UNRECORDED, OrderHead
 from rostra.protocols.atomic.events import OrderSubmitted
-from rostra.protocols.atomic.hub_flush import HubFlush
+from rostra.protocols.atomic.hub_early import HubEarly
 from rostra.protocols.atomic.messages import (
     AnyStationMessage,
     HubAsk,
@@ -53,7 +53,7 @@ from rostra.protocols.atomic.state import (
 )
 
 
-class Station(HubFlush):
+class Station(HubEarly):
     """One host's part in one group: what comes from programs, membership, other stations and its timer."""
 
     # From programs
@@ -92,7 +92,7 @@ class Station(HubFlush):
         self._reset_if_new(now, out)
         self._end(now, out)
 
-    def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
+    def gone(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> None:
         """A member of this host has left, or was removed."""
         member = self.gallery.members.get(me)
         if member is None:
@@ -103,7 +103,7 @@ class Station(HubFlush):
             del self._unplaced[key]
             self._upped.pop(key, None)
         self._queue = deque([each for each in self._queue if each.sender != me])
-        self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out)
+        self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out, fix)
 
     # From other stations
 
@@ -119,9 +119,18 @@ class Station(HubFlush):
                     out.append(Ignored(what, "of another epoch"))
                     return
                 self._flowed(now, source, message, out)
+            case HubAsk(early=early, release=release) if (early or release) and agreed is not None:
+                self._asked_early(now, source, message, out)
+                return
+            case HubReport(view=view, early=True) if agreed is not None and (
+                view != agreed.key or view in self._void
+            ):
+                self._reported_early(source, message, out)
+                return
             case HubReport() | HubAsk() | HubStart() | HubOut() | HubFetch() if (
                 agreed is None or message.view != agreed.key
             ):
+                self.disturbed = not self.gallery.members
                 out.append(Ignored(what, "of another view"))
                 return
             case HubReport(life=life):
@@ -181,12 +190,14 @@ class Station(HubFlush):
                         self._queue.append(entry)
             case HubPulse(way=Way.UP, high=high) if peer is not None:
                 peer.up.hear_high(high)
+                if self._stable == "majority":
+                    self._pulse([source], out)  # it may wait until all have what it counted for
             case HubHave(next=next, accept=accept, full=full) if peer is not None:
                 if next <= self.log.next:
                     peer.started = True
                     self._progress = self._progress or next > peer.next
                     peer.next, peer.accept = max(peer.next, next), max(peer.accept, accept)
-                    peer.full = full
+                    peer.counts, peer.full = max(peer.counts, next), full
             case HubNak(way=Way.DOWN, nak=nak) if peer is not None:
                 for data in self._out.repairs(now, nak, self._bytes):
                     repair = HubData(message.epoch, Way.DOWN, self.accept, self.all, data)
@@ -194,6 +205,8 @@ class Station(HubFlush):
             case HubNak(way=way, nak=nak) if self._up is not None:
                 for data in self._up.repairs(now, nak, self._bytes):
                     self._post(source, HubData(message.epoch, way, 0, 0, data), out)
+            case HubData(way=Way.DOWN) | HubPulse(way=Way.DOWN) if self._promises:
+                out.append(Ignored(type(message).__name__, "we reported for a view without its sender"))
             case HubData(way=Way.DOWN, data=data) if isinstance(self.stage, StationFollows):
                 self._took(self._in.take(now, data), out)
                 self._learn(message.accept, message.all)
@@ -238,9 +251,12 @@ class Station(HubFlush):
                 self._decide(now, out)
             case StationFollows(orderer):
                 assert self.epoch is not None
-                for nak in self._in.asks(now, self.me.host):
+                self._say_early_again(now, out)
+                for nak in self._in.asks(now, self.me.host) if not self._promises else ():
                     self._post(orderer.host, HubNak(self.epoch, Way.DOWN, nak), out)
-                if self._up is not None and self._unplaced:
+                if self.leaving:
+                    self._ask_all(out)
+                elif self._up is not None and self._unplaced:
                     self._post(orderer.host, HubPulse(self.epoch, Way.UP, self._up.high, 0, 0), out)
                 self._says_have = True
             case StationOrders():
@@ -303,5 +319,7 @@ class Station(HubFlush):
         return frozenset() if self.agreed is None else frozenset([each.host for each in self.agreed.stations])
 
     def closed(self, out: list[Effect]) -> None:
+        if self.orders and self._stable == "majority":
+            self._pulse(sorted(self._peers), out)  # others that leave may wait for what all have
         if self._is_timed:
             out.append(CancelTimer(self._timer))

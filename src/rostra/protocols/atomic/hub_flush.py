@@ -101,7 +101,7 @@ class HubFlush(HubOrder):
             return
         if isinstance(self.stage, StationFollows) and (self.marked is None or not self.reported_chain):
             return  # started for members of ours: the view that they come with is on its way
-        if not self.is_anew or (self.disk is not None and not self._was_left):
+        if not self.is_anew or self.leaving or (self.disk is not None and not self._was_left):
             return
         ahead = [each.view.endpoints for each in self.log.entries if isinstance(each, MarkEntry)]
         if any(not here.isdisjoint(self.gallery.members) for here in ahead) or self.agreed is None:
@@ -123,6 +123,10 @@ class HubFlush(HubOrder):
         self.accept = self.all = 0
         self.marked = None
         self._left.clear()
+        self._marks.clear()
+        self._vows.clear()
+        self.leaving.clear()
+        self._counts_to = None
 
     # Reports, and a new epoch
 
@@ -157,9 +161,20 @@ class HubFlush(HubOrder):
 
     def _gather(self, now: Instant, out: list[Effect]) -> None:
         self._vow()
-        self.stage = StationGathers({self.me: self._own_report()})
+        self.stage = StationGathers({**self._reports_before(), self.me: self._own_report()})
         self._decide(now, out)
         self._ask(out)
+
+    def _is_astray(self, chain: Chain) -> bool:
+        """Did an epoch of this chain count on our log as we reported it early, and has it grown since? It was
+        agreed on a side that we did not see, and nobody released us."""
+        own = [key for key, _ in self.chain]
+        later = [key for key, _ in chain if key not in own]
+        return any(self.log.next > self._vows[key] for key in later if key in self._vows)
+
+    def _reports_before(self) -> dict[StationId, HubReport]:
+        """What others have reported for this view already."""
+        return {}
 
     def _ask(self, out: list[Effect]) -> None:
         if isinstance(self.stage, StationGathers) and self.agreed is not None:
@@ -254,6 +269,9 @@ class HubFlush(HubOrder):
             self._begin(now, ranked, (), out)
             return
         holder, log = best
+        if self._is_astray(log.chain):
+            self.excluded = WENT_ON
+            return
         goes_on = [(id, each) for id, each in ranked if each.epoch is None or is_prefix(id, each, log)]
         mine = dict(goes_on).get(self.me)
         if mine is None or (mine.epoch is not None and mine.next < log.low):
@@ -423,6 +441,9 @@ class HubFlush(HubOrder):
                 self._start_over(start.position)
             self.disk.origin, self.disk.left, self.disk.founds = start.origin, False, False
             self._stand("", out)
+        if self._is_astray(start.chain):
+            self.excluded = WENT_ON
+            return
         self._before = self.chain
         if not self.chain and self.disk is None:
             self.log = OrderLog(start.position)

@@ -17,7 +17,7 @@ from rostra.core.effects import Effect, Ignored, Instant, SetTimer, TimerKey
 from rostra.core.logs import LogBatch
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
-from rostra.protocols.atomic.config import TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
+from rostra.protocols.atomic.config import LEAVE_S, TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
 from rostra.protocols.atomic.durable import (
     NO_LOG,
     OTHER_ORDER,
@@ -28,7 +28,7 @@ from rostra.protocols.atomic.durable import (
 )
 from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
-from rostra.protocols.atomic.logs import majority_has, shown_view
+from rostra.protocols.atomic.logs import majority_upto, shown_view
 from rostra.protocols.atomic.messages import (
     AnyHubMessage,
     Chain,
@@ -47,6 +47,7 @@ from rostra.protocols.atomic.messages import (
 )
 from rostra.protocols.atomic.state import (
     AgreedNow,
+    EarlyReports,
     OrderLog,
     Stage,
     StationFollows,
@@ -83,6 +84,17 @@ class HubOrder:
         self._before: Chain = ()  # of the epoch before, until our log reaches the place where this one began
         self._bytes = datagram_bytes
         self._left: set[MemberId] = set()  # since the last view in our log
+        self._promises: dict[ViewKey, StationId] = {}  # views for which we reported early, and to whom
+        self._vows: dict[ViewKey, int] = {}  # and where our log ended then, until we are released
+        self.early_flush = False  # do we take part in that?
+        self._early: EarlyReports | None = None
+        self._void: tuple[ViewKey, ...] = ()  # views that we gave up
+        self._marks: deque[MarkEntry] = deque()  # views that are not stable, as far as we know
+        self.leaving: set[Endpoint] = set()  # of our members, until a view without them is in our log
+        self._left_in: ViewKey | None = None  # the last agreed view that we know with one of these
+        self._leaves_since: Instant = 0.0
+        self._counts_to: int | None = None  # what is behind this does not count as held here meanwhile
+        self.disturbed = False  # there is a view that we cannot follow, as our members have left
         self._peers: dict[Domain, StationPeer] = {}
         self._linked: dict[StationId, HubReport] = {}  # who wait for the view that they come with
         self._outs: set[StationId] = set()  # without whom the group goes on
@@ -224,6 +236,9 @@ class HubOrder:
                     self._all_here()
         if isinstance(entry, MarkEntry):
             self.marked = entry
+            if self._stable == "majority":
+                self._marks.append(entry)
+                self._have_left(entry)
         elif self._unplaced:
             key = (entry.sender, entry.run.first)
             self._unplaced.pop(key, None)
@@ -241,8 +256,11 @@ class HubOrder:
         if self._stable == "sent":
             stable = self.log.next
         elif self._stable == "majority":
-            nexts = {self.me.host: self.log.next, **{h: peer.next for h, peer in peers.items()}}
-            stable = lowest if self.marked is None else majority_has(self.marked.view, nexts)
+            nexts = {self.me.host: self._counted, **{h: peer.counts for h, peer in peers.items()}}
+            while self._marks and self._marks[0].end <= self.accept:
+                self._marks.popleft()
+            if self.marked is not None:
+                stable = majority_upto(self.marked.view, self._marks, nexts, self.accept)
         elif self.disk is not None:
             nexts = {self.me.host: self.log.next, **{h: peer.next for h, peer in peers.items()}}
             stable = self.accept
@@ -251,6 +269,49 @@ class HubOrder:
         before, self.accept = self.accept, max(self.accept, stable)
         self._out.forget(self.all)
         return self.accept > before
+
+    # Members that leave, where a majority is enough
+
+    def leaves(self, now: Instant, me: Endpoint, out: list[Effect]) -> None:
+        """One of our members has left, and the servers are not asked yet: who left does not count when the
+        others go on. What it may have counted for has to be with all of them before, and is no more."""
+        if not self.leaving:
+            self._leaves_since = now
+        if self._counts_to is None:
+            self._counts_to = self.log.next
+        self.leaving.add(me)
+        self._left_in = None if self.agreed is None else self.agreed.key
+        self._ask_all(out)
+
+    @property
+    def is_covered(self) -> bool:
+        """Do all others have what our members that leave counted for?"""
+        return not self.chain or self._counts_to is None or self.all >= self._counts_to
+
+    def is_late(self, now: Instant) -> bool:
+        """It will not be known, perhaps."""
+        return self.disturbed or now - self._leaves_since >= LEAVE_S
+
+    def _ask_all(self, out: list[Effect]) -> None:
+        """The orderer answers with what all have."""
+        if isinstance(self.stage, StationFollows) and self.epoch is not None and not self.is_covered:
+            high = 0 if self._up is None else self._up.high
+            self._post(self.stage.orderer.host, HubPulse(self.epoch, Way.UP, high, 0, 0), out)
+
+    def _have_left(self, mark: MarkEntry) -> None:
+        """A view without them: from here on we count for those who are in it."""
+        if not self.leaving or self._left_in is None or mark.view.key < self._left_in:
+            return
+        here = mark.view.endpoints
+        again = frozenset() if self._lacks_mark else frozenset(self.gallery.members)
+        self.leaving = {each for each in self.leaving if each in here and each not in again}
+        if not self.leaving:
+            self._counts_to = None
+            self._says_have = True
+
+    @property
+    def _counted(self) -> int:
+        return self.log.next if self._counts_to is None else min(self.log.next, self._counts_to)
 
     def _marks_since(self, position: int) -> tuple[ShownView | None, Iterable[MarkEntry]]:
         """The view in force at this position, and those with later places."""
@@ -453,7 +514,8 @@ class HubOrder:
         assert isinstance(self.stage, StationFollows) and self.epoch is not None
         self._says_have = False
         on_disk = self.log.low if self.disk is not None and self.disk.deferred else self.log.next
-        have = HubHave(self.epoch, on_disk, self.accept, self.gallery.is_full)
+        next = on_disk if self._counts_to is None else min(on_disk, self._counts_to)
+        have = HubHave(self.epoch, next, self.accept, self.gallery.is_full)
         self._post(self.stage.orderer.host, have, out)
 
     def _hand_up(self, out: list[Effect]) -> None:
@@ -496,11 +558,13 @@ class HubOrder:
             case StationReports() | StationGathers():
                 return True
             case StationFollows():
-                return bool(self._unplaced) or self._in.lacks or self.log.given < self.log.next
+                waits = self._unplaced or self.leaving or self._promises
+                return bool(waits) or self._in.lacks or self.log.given < self.log.next
             case StationOrders():
                 return (
                     self._lacks_mark
                     or self._lacks_record
+                    or bool(self.leaving)
                     or any(
                         not peer.started
                         or peer.next < self.log.next

@@ -1,8 +1,8 @@
 """Which log counts when an epoch begins, and how an agreed view looks in the order: pure functions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from rostra.names import Domain, host_of
+from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.told_views import listed
@@ -65,8 +65,28 @@ def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[Memb
 
 def majority_has(view: ShownView, nexts: Mapping[Domain, int]) -> int:
     """Up to where hosts with more than half of the members have everything. `nexts`: of each host."""
-    held = sorted([nexts.get(host_of(each), 0) for each, _ in view.members], reverse=True)
+    return _most_have([each for each, _ in view.members], nexts)
+
+
+def _most_have(members: Sequence[Endpoint], nexts: Mapping[Domain, int]) -> int:
+    held = sorted([nexts.get(host_of(each), 0) for each in members], reverse=True)
     return held[len(held) // 2] if held else 0
+
+
+def majority_upto(
+    marked: ShownView, marks: Sequence[MarkEntry], nexts: Mapping[Domain, int], accept: int
+) -> int:
+    """Up to where everything is stable. `marks`: the views with places from `accept` on, `marked` the last of
+    all. What is before a view counts at those who were there and stayed: newcomers hold nothing of it, and
+    who left does not count when the others go on. A view counts at these, and at most of its own."""
+    stay = set(marked.endpoints)
+    upto = majority_has(marked, nexts)
+    for mark in reversed(marks):
+        stay.difference_update(mark.view.joined)
+        held = _most_have(tuple(stay), nexts) if stay else mark.end
+        if min(held, upto) < mark.end:
+            upto = min(held, mark.position)
+    return max(accept, upto)
 
 
 def is_enough(

@@ -209,6 +209,7 @@ class HubReport(HubMessage, frozen=True, tag=68):
     left: bool = False  # its members had left when it was written
     founds: bool = False  # it may begin the order, if no host has one
     since: Annotated[tuple[ViewKey, ...], Meta(max_length=CHAIN_MAX)] = ()  # it had nothing in these views
+    early: bool = False  # the view is proposed, and may not be agreed (`hub_early.py`)
 
     @property
     def epoch(self) -> ViewKey | None:
@@ -220,6 +221,8 @@ class HubAsk(HubMessage, frozen=True, tag=69):
 
     view: ViewKey
     waits: Annotated[str, Meta(max_length=512)] = ""  # what keeps it from beginning, though all have
+    early: bool = False  # this view is proposed, and without our orderer
+    release: bool = False  # it was, and what you reported for it is not used
 
 
 class HubStart(HubMessage, frozen=True, tag=70):

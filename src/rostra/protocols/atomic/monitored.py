@@ -122,10 +122,10 @@ class MonitoredStation(NegotiatedStation):
             self.wants[me] = meta
         self._end(now, out)
 
-    def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
+    def gone(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> None:
         if self._later.pop(me, None) is None and self.wants.pop(me, None) is not None and cause == LEFT:
             self._parted.add(me)
-        self._take_back(me, cause, out)
+        self._take_back(me, cause, out, fix)
 
     def listed(
         self, now: Instant, hosts: frozenset[Domain], lost: Collection[Domain], out: list[Effect]

@@ -197,15 +197,15 @@ class NegotiatedStation:
         body = encode_entry(MarkEntry(0, view, agreed.stations))
         self._step(now, ViewExecuted(amp_number(agreed.key), stations, body), out)
 
-    def gone(self, me: Endpoint, cause: str, out: list[Effect]) -> None:
+    def gone(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> None:
         """A member of this host has left, or was removed."""
-        if self._take_back(me, cause, out) and not self.gallery.members:
+        if self._take_back(me, cause, out, fix) and not self.gallery.members:
             self.closed(out)
             self.agreed, self.excluded, self.gallery.view = None, "", None
             self._due.clear()
             self._left.clear()
 
-    def _take_back(self, me: Endpoint, cause: str, out: list[Effect]) -> bool:
+    def _take_back(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> bool:
         """What it said and was not sent will be delivered by no member."""
         member = self.gallery.members.get(me)
         if member is None:
@@ -214,7 +214,7 @@ class NegotiatedStation:
         self._waiting = deque([each for each in self._waiting if each.sender != me])
         if self._sending is not None:  # should it be rejected, it is not sent again for a later membership
             self._sending = tuple([each for each in self._sending if each.sender != me])
-        self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out)
+        self.gallery.leave(me, unsent[0] if unsent else member.handed + 1, cause, out, fix)
         return True
 
     def closed(self, out: list[Effect]) -> None:

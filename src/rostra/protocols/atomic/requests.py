@@ -90,3 +90,4 @@ class OrderClosed(Item, frozen=True, tag=50):
 
     reject_from: Natural
     cause: str
+    fix: str = ""  # what to do instead of joining it again

@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec import Struct
 
+from rostra.core.effects import Instant
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.atomic.feeds import InFeed
 from rostra.protocols.atomic.messages import Entry, HubReport, StationId, ViewKey
@@ -27,6 +28,14 @@ class AgreedNow(Struct, frozen=True):
     def first(self) -> StationId:
         """The station that orders in this view: that of the member with rank 0."""
         return self.stations[0]
+
+
+class EarlyReports(Struct, frozen=True):
+    """What the first station of a view that is proposed has been told for it (`hub_early.py`)."""
+
+    view: AgreedNow
+    reports: dict[StationId, HubReport]
+    since: Instant
 
 
 # Stages
@@ -67,7 +76,10 @@ Stage = StationIdle | StationReports | StationGathers | StationFollows | Station
 class StationPeer:
     """Another station, as its orderer knows it."""
 
-    __slots__ = ("accept", "anew", "first", "full", "id", "next", "position", "started", "up", "view")
+    __slots__ = (
+        *("accept", "anew", "counts", "first", "full", "id"),
+        *("next", "position", "started", "up", "view"),
+    )
 
     def __init__(
         self, id: StationId, view: ViewKey, first: int, position: int, up: InFeed, anew: bool = False
@@ -78,6 +90,7 @@ class StationPeer:
         self.first = first  # its first number in our feed, and its position
         self.position = position
         self.next = position  # it has everything below this
+        self.counts = 0  # and said so in this epoch: not of what its members that leave do not count for
         self.accept = 0  # and knows that so much is stable
         self.full = False
         self.started = False  # it has said something in this epoch

@@ -97,11 +97,11 @@ class Gallery:
             self.members[me] = GalleryMember(me, slow, came)
             self._reading = None
 
-    def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect]) -> None:
+    def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect], fix: str = "") -> None:
         """A member leaves; its messages from number `sent` on will not be delivered anywhere."""
         if (member := self.members.pop(me, None)) is not None:
             self._reading = None
-            out.append(Deliver(me, self.group, OrderClosed(sent, cause)))
+            out.append(Deliver(me, self.group, OrderClosed(sent, cause, fix)))
             by_itself = cause == LEFT
             out.append(OrderLeft(self.group, me, cause, by_itself, member.placed, sent, member.handed))
 
