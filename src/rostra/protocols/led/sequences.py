@@ -79,8 +79,8 @@ VEHICLE: Final = ("led", "vehicle")
 
 
 AHEAD_MAX: Final = 1_024
-"""Messages after the first one that a destination lacks: of so many it is known whether it has them. A vehicle
-repeats nothing, so a gap that is older is not filled any more."""
+"""Messages after the first one that a destination lacks: of so many it is known whether it has them. A
+vehicle repeats nothing, so a gap that is older is not filled any more."""
 
 
 Speech = tuple[Endpoint, int, Group]
