@@ -492,6 +492,7 @@ class Me(BlockingContext):
         credential: bytes = ...,
         unique: bool = ...,
         hears: HearsName = ...,
+        wait: bool = ...,
         deadline_s: float | None = ...,
     ) -> Membership: ...
 
@@ -507,6 +508,7 @@ class Me(BlockingContext):
         slow: SlowName = ...,
         meta: bytes = ...,
         credential: bytes = ...,
+        wait: bool = ...,
         deadline_s: float | None = ...,
     ) -> Conversation: ...
 
@@ -526,6 +528,7 @@ class Me(BlockingContext):
         credential: bytes = ...,
         unique: bool = ...,
         hears: HearsName = ...,
+        wait: bool = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -547,6 +550,7 @@ class Me(BlockingContext):
         credential: bytes = b"",
         unique: bool = False,
         hears: HearsName = "all",
+        wait: bool = False,
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -566,6 +570,7 @@ class Me(BlockingContext):
             credential=credential,
             unique=unique,
             hears=hears,
+            wait=wait,
             survive=survive,
             create=create,
             attributes=attributes,

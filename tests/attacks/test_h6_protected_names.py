@@ -32,7 +32,7 @@ from rostra.protocols.access.config import (
     AccessConfig,
 )
 from rostra.protocols.access.events import AccessEnded
-from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, WRONG_SIGNATURE, Judge
+from rostra.protocols.access.judge import ENDED, NO_AUTHORITY, NO_PROOF, REVOKED, WRONG_SIGNATURE, Judge
 from rostra.protocols.access.messages import RevocationsTold
 from rostra.protocols.access.proofs import (
     AuthorityAsked,
@@ -151,6 +151,21 @@ def test_an_authority_is_revoked_by_itself_or_by_one_above_it_and_by_no_other() 
     assert judge().revoke(hr.revocation(W, hr.name, ops.key)) == "that is not the key of acme/hr"
     for by in (hr, ACME):
         assert judge().revoke(by.revocation(W, hr.name, hr.key)) == ""
+
+
+@pytest.mark.spec("S-014")
+def test_an_installed_root_that_revokes_itself_is_an_authority_no_more_nor_is_any_below_it() -> None:
+    hr = Signer("acme/hr", bytes(range(2, 34)), (ACME.delegation(W, "acme/hr", _key(2), END_MS),))
+    below = Group("acme/hr!payroll", Domain("world"))
+    proofs = {PAYROLL: proof(), below: proof(hr, group=below)}
+    at = judge()
+    assert at.revoke(STRANGER.revocation(W, "acme", ACME.key)), "a stranger says so"
+    assert at.revoke(ACME.revocation(W, "acme", STRANGER.key)), "the key of another one"
+    assert [at.why_not(0.0, group, MALLORY, shown) for group, shown in proofs.items()] == ["", ""]
+    assert at.revoke(ACME.revocation(W, "acme", ACME.key)) == ""
+    assert [at.why_not(0.0, group, MALLORY, shown) for group, shown in proofs.items()] == [REVOKED, REVOKED]
+    # What it signs from now on counts for nothing.
+    assert at.revoke(ACME.revocation(W, hr.name, hr.key)) != ""
 
 
 def _key(number: int) -> bytes:

@@ -14,9 +14,16 @@ from rostra.protocols.claims import table as claim_table
 from rostra.protocols.led import circuits, registrar
 from rostra.protocols.led.config import LedConfig
 from rostra.protocols.led.core import PostLetter
-from rostra.protocols.led.messages import Assert, AssertReply
+from rostra.protocols.led.messages import (
+    Assert,
+    AssertReply,
+    LeaderProbe,
+    LeaderProbed,
+    LeadRefused,
+    SetReleased,
+)
 from rostra.protocols.led.observed import LeaderRefused
-from rostra.protocols.led.registrar import Registrar
+from rostra.protocols.led.registrar import Criterion, Registrar, probe_timer
 from rostra.protocols.links.packets import Hello
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import (
@@ -82,6 +89,40 @@ def test_an_agent_that_asks_for_names_without_end_is_refused_by_name(monkeypatch
     assert asked(keeper, f"{EVIL}.h2", "mine")[0]
     _, effects = asked(keeper, f"{EVIL}.h1", "n/9", now=50.0)
     assert LeaderRefused(Domain("eu.no.h1"), Group("n/9", EU), "eu.no.h1 leads 2 sets") in effects
+
+
+@pytest.mark.spec("S-019", "S-033", "S-037")
+@pytest.mark.parametrize("how", ["silent", "does not lead", "released", "out of reach", "lower"])
+def test_no_agent_gets_more_names_by_following_other_leaders(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that has all the names it may have suspects a leader, which then does not lead any more."""
+    monkeypatch.setattr(registrar, "NAMES_OF_AGENT_MAX", 2)
+    chess, leader, evil = Group("chess", EU), Domain(f"{EVIL}.h1"), Domain(f"{EVIL}.h2")
+    gone: set[Domain] = set()
+    criterion = Criterion.HIGHER if how == "lower" else Criterion.FIRST
+    keeper = Registrar(LedConfig(), lambda agent: agent not in gone, criterion)
+    assert asked(keeper, leader, "chess")[0]
+    assert all(asked(keeper, evil, f"n/{number}")[0] for number in range(2))
+    if how == "out of reach":
+        gone.add(leader)
+    suspect = None if how == "lower" else leader
+    effects = keeper.step(1.0, evil, Assert(chess, 7, 1, suspect, 1))
+    (probe,) = [each.letter for each in effects if isinstance(each, PostLetter)]
+    if isinstance(probe, LeaderProbe):
+        if how == "silent":
+            effects = keeper.fired(1.6, probe_timer(chess))
+        elif how == "does not lead":
+            effects = keeper.step(1.2, leader, LeaderProbed(chess, probe.number, leading=False))
+        elif how == "released":
+            effects = keeper.step(1.2, leader, SetReleased(chess, 2, 1))
+    told = [(each.to, each.letter) for each in effects if isinstance(each, PostLetter)]
+    if how == "lower":
+        assert told == [(evil, AssertReply(chess, 7, leader))], "it leads on"
+        return
+    assert told == [(evil, LeadRefused(chess, 7, "TOO_LARGE", f"{evil} leads 2 sets"))]
+    assert chess not in keeper.entries
+    assert asked(keeper, f"{GOOD}.h1", "chess", now=2.0)[0], "who has room leads"
 
 
 def hello(agent: Agent, peer: Domain) -> None:

@@ -16,7 +16,10 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
 )
+from rostra.core.records import Records
+from rostra.core.stack import Stack
 from rostra.names import Domain, Group
+from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.led.agent import CALM
 from rostra.protocols.led.config import STEPS_MAX
 from rostra.protocols.led.messages import (
@@ -35,7 +38,10 @@ from rostra.protocols.led.messages import (
     SetReleased,
 )
 from rostra.protocols.led.requests import JoinLed, OpenSequence, SequenceOpened
+from rostra.protocols.relaxed.domain import DomainServer
+from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Denied, Open
+from tests.cores.test_claims import LED, claim
 from tests.cores.test_led_services import CHESS, DE, EU, FR, GONE, H1, H2, H3, Agent, Server, letters
 
 
@@ -106,9 +112,23 @@ def test_an_agent_that_is_not_the_registrar_says_who_is() -> None:
         assert letters(agent.receive(H2, letter)) == [(H2, NotRegistrar(CHESS, 7, EU))]
 
 
+class ClaimedServer(Server):
+    """It holds claims of h1 and h2 for this group of its scope."""
+
+    def __init__(self, group: Group) -> None:
+        super().__init__()
+        registry = Registry(Records())
+        core = DomainServer(FR, cluster=True, incarnation=5, registry=registry)
+        self.stack = Stack(self.led, ClaimServer(FR, registry), core)
+        for peer in (H1, H2):
+            self.step(LinkUp(peer, 1))
+            self.step(Received(peer, claim(peer, LED, group)))
+
+
 @pytest.mark.spec("S-058", "S-057")
 def test_a_server_forgets_the_sets_of_a_scope_that_it_is_not_the_registrar_of_any_more() -> None:
-    server, local = Server(H1, H2), Group("chess", FR)
+    local = Group("chess", FR)
+    server = ClaimedServer(local)
     for group in (CHESS, local):
         ((_, answer),) = letters(server.carry(H1, H1, FR, Assert(group, 1, 1)))
         assert answer == AssertReply(group, 1, H1)
@@ -120,7 +140,8 @@ def test_a_server_forgets_the_sets_of_a_scope_that_it_is_not_the_registrar_of_an
 
 @pytest.mark.spec("S-033")
 def test_a_server_replaces_a_leader_whose_host_it_lost() -> None:
-    server, local = Server(H1, H2), Group("chess", FR)
+    local = Group("chess", FR)
+    server = ClaimedServer(local)
     server.carry(H1, H1, FR, Assert(local, 1, 1))
     ((_, answer),) = letters(server.carry(H2, H2, FR, Assert(local, 4, 1)))
     assert answer == AssertReply(local, 4, H1)

@@ -7,6 +7,7 @@ import pytest
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Ignored, Send, Tell
 from rostra.errors import BadInput, NotAvailable, NotOwner
 from rostra.names import Domain, Endpoint, Group, parse_group_name
+from rostra.protocols.led import sequences
 from rostra.protocols.led.messages import (
     AddAnswered,
     AddedToSet,
@@ -182,10 +183,10 @@ THEIRS, OTHERS = Group("eu.fr.h2/eve#9~1-1", EU), Group("eu.fr.h2/eve#9~1-2", EU
 def test_whatever_a_vehicle_serves_the_same_endpoints_are_told(policy: VehiclePolicy, vehicles: int) -> None:
     owner = Owner(H2, H3)
     owner.led.sequences.policy = policy
-    sequences = [opened(owner, THEIRS, EVE), opened(owner, THEIRS, EVE), opened(owner, OTHERS, DAN)]
+    numbers = [opened(owner, THEIRS, EVE), opened(owner, THEIRS, EVE), opened(owner, OTHERS, DAN)]
     assert len(owner.led.sequences.vehicles) == vehicles
     told = []
-    for number in sequences:
+    for number in numbers:
         sent = letters(owner.ask(SendSequence(number, b"e4")))
         told.append([(to, letter.to) for to, letter in sent if letter.to])
         assert len({letter.vehicle for _, letter in sent}) == 1
@@ -279,7 +280,7 @@ def test_all_messages_of_a_sequence_have_one_vehicle_and_numbers_of_their_own() 
 
 @pytest.mark.spec("S-087")
 @pytest.mark.parametrize(("had", "served"), [(2, (EVE,)), (1, ()), (0, ())])
-def test_a_sequence_ends_with_those_that_had_its_last_message(had: int, served: tuple[Endpoint, ...]) -> None:
+def test_a_sequence_ends_with_those_that_had_its_messages(had: int, served: tuple[Endpoint, ...]) -> None:
     """Of two messages eve's host confirmed so many; then it is out of reach."""
     owner = Owner(H2)
     number = opened(owner, THEIRS, EVE)
@@ -287,12 +288,102 @@ def test_a_sequence_ends_with_those_that_had_its_last_message(had: int, served: 
         owner.ask(SendSequence(number, b"e4"))
     for message in range(1, had + 1):
         owner.receive(H2, SequenceTaken(THEIRS, number, message, ("eve#9",)))
-    out = owner.led._begin(1.0)
-    owner.led.sequences.circuit_down(H2)
-    for _ in range(2):  # another circuit is asked for, and does not come up
-        owner.led.sequences.fired(H2)
-    shrunk, ended = owner.notices(list(out))
+    shrunk, ended = down(owner, H2)
     assert shrunk == SequenceShrunk(number, (EVE,), "lost") and ended == SequenceEnded(number, served)
+
+
+def down(owner: Owner, host: Domain) -> list[Any]:
+    """Its circuit is lost, another one is asked for, and does not come up."""
+    out = owner.led._begin(1.0)
+    owner.led.sequences.circuit_down(host)
+    for _ in range(2):
+        owner.led.sequences.fired(host)
+    return owner.notices(list(out))
+
+
+@pytest.mark.spec("S-087")
+def test_destinations_that_were_lost_before_the_last_one_are_served_if_they_had_all_that_was_sent() -> None:
+    owner = Owner(H2, H3)
+    number = opened(owner, THEIRS, EVE, DAN)
+    owner.ask(SendSequence(number, b"e4"))
+    owner.receive(H2, SequenceTaken(THEIRS, number, 1, ("eve#9",)))
+    assert down(owner, H2) == [SequenceShrunk(number, (EVE,), "lost")]
+    owner.receive(H3, SequenceTaken(THEIRS, number, 1, ("dan#4",)))
+    assert down(owner, H3)[-1] == SequenceEnded(number, (EVE, DAN))
+
+
+@pytest.mark.spec("S-087")
+def test_what_a_lost_destination_confirms_late_counts() -> None:
+    owner = Owner(H2, H3)
+    number = opened(owner, THEIRS, EVE, DAN)
+    owner.ask(SendSequence(number, b"e4"))
+    down(owner, H2)
+    owner.receive(H2, SequenceTaken(THEIRS, number, 1, ("eve#9", "dan#4", "bob#2")))
+    assert down(owner, H3)[-1] == SequenceEnded(number, (EVE,))
+
+
+@pytest.mark.spec("S-087")
+def test_a_destination_that_was_lost_before_the_last_message_is_not_served() -> None:
+    owner = Owner(H2, H3)
+    number = opened(owner, THEIRS, EVE, DAN)
+    owner.ask(SendSequence(number, b"e4"))
+    for host, name in ((H2, "eve#9"), (H3, "dan#4")):
+        owner.receive(host, SequenceTaken(THEIRS, number, 1, (name,)))
+    down(owner, H2)
+    owner.ask(SendSequence(number, b"d4"))
+    owner.receive(H3, SequenceTaken(THEIRS, number, 2, ("dan#4",)))
+    assert down(owner, H3)[-1] == SequenceEnded(number, (DAN,))
+
+
+@pytest.mark.spec("S-087")
+@pytest.mark.parametrize("refused", [False, True])
+def test_endpoints_that_closed_or_refused_are_not_served_though_their_host_answered(refused: bool) -> None:
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, Endpoint("eu.fr.h2/bob#2"), EVE)
+    owner.ask(SendSequence(number, b"e4"))
+    owner.receive(H2, SequenceTaken(THEIRS, number, 1, (), ("bob#2",)))
+    without = ((), ("eve#9",)) if refused else (("eve#9",), ())
+    _, ended = owner.notices(owner.receive(H2, SequenceTaken(THEIRS, number, 1, (), *without)))
+    assert ended == SequenceEnded(number, ())
+
+
+@pytest.mark.spec("S-082", "S-087")
+@pytest.mark.parametrize(
+    ("taken", "served"),
+    [
+        ((1, 2, 3), (EVE,)),
+        ((3, 1, 2, 2), (EVE,)),  # overtaken, and repeated
+        ((1, 3), ()),  # the second was lost on the way
+        ((2, 3), ()),
+        ((3, 3, 3), ()),
+    ],
+)
+def test_a_served_destination_has_all_messages_and_not_only_the_last(
+    taken: tuple[int, ...], served: tuple[Endpoint, ...]
+) -> None:
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    for _ in range(3):
+        owner.ask(SendSequence(number, b"e4"))
+    for message in taken:
+        owner.receive(H2, SequenceTaken(THEIRS, number, message, ("eve#9",)))
+    assert down(owner, H2)[-1] == SequenceEnded(number, served)
+
+
+@pytest.mark.spec("S-087")
+def test_nothing_is_kept_of_who_has_what_without_bound_or_after_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequences, "AHEAD_MAX", 4)
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    for _ in range(40):
+        owner.ask(SendSequence(number, b"e4"))
+    for message in range(2, 41):
+        owner.receive(H2, SequenceTaken(THEIRS, number, message, ("eve#9",)))
+    assert owner.led.sequences.opened[number].taken[EVE] == (0, 0b1111 << 1)
+    owner.ask(CloseSequence(number))
+    assert not owner.led.sequences.opened
 
 
 PUBLIC, RESTRICTED = Group("chess", EU), Group("acme!payroll", EU)

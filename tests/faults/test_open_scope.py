@@ -1,16 +1,18 @@
 """Groups of open scope (C-169 to C-172): their scope is the smallest domain with all members, and moves."""
 
 from random import Random
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from rostra.core.effects import Received
+from rostra.errors import TooLarge
 from rostra.names import OPEN, Domain, Endpoint, Group, enclosing, inside
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
-from rostra.protocols.relaxed.requests import Done
-from rostra.protocols.scopes import open_agent
+from rostra.protocols.relaxed.requests import Denied, Done
+from rostra.protocols.scopes import open_agent, open_server
 from rostra.protocols.scopes.config import ScopesConfig
 from rostra.protocols.scopes.messages import ScopeTold
 from rostra.protocols.scopes.open_agent import OPEN_AGENT, OpenAgent, OpenGroup
@@ -89,6 +91,31 @@ def test_rows_stand_on_the_way_from_the_members_to_the_root_and_nowhere_else() -
         assert program.leave_open("chess").result == Done()
     world.run(3.0)
     assert rows(world) == set()
+
+
+@pytest.mark.spec("C-169")
+@pytest.mark.parametrize("where", [open_agent, open_server])
+def test_a_host_is_in_so_many_open_groups_at_most_and_others_are_not_harmed(
+    where: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent refuses more, and so does the server of its cluster if the agent does not."""
+    monkeypatch.setattr(where, "POINTERS_OF_HOST_MAX", 2)
+    world = made()
+    ann, bob, eve = world.program(A, "ann"), world.program(A, "bob"), world.program(B, "eve")
+    first = [ann.join_open("g1"), bob.join_open("g2")]
+    world.run(2.0)
+    more = [ann.join_open("g3"), bob.join_open("g1"), eve.join_open("g3")]
+    world.run(2.0)
+    assert [each.result for each in (*first, *more[1:])] == [Done()] * 4
+    assert isinstance(more[0].result, Denied) and more[0].result.code == TooLarge.code
+    paris = world.processes[Domain("eu.fr.paris")].stack[OPEN_SERVER]
+    assert paris.held == {Domain(A): 2, Domain(B): 1}
+    for program in (ann, bob):
+        program.leave_open("g1")
+    world.run(5.0)
+    again = ann.join_open("g3")
+    world.run(2.0)
+    assert again.result == Done()
 
 
 @pytest.mark.spec("C-170")

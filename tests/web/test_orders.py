@@ -75,6 +75,28 @@ def test_the_tree_has_each_agent_below_its_parent_and_strays_at_the_end() -> Non
     ]
 
 
+def test_in_a_partition_there_is_a_leader_and_a_registrar_on_each_side_and_its_tree_below_it() -> None:
+    (shown,) = led_shown(
+        [
+            (Domain("eu.fr"), {"led": [{"group": SETS, "standing": "registrar", "leader": "eu.fr.h1"}]}),
+            (Domain("eu.de"), {"led": [{"group": SETS, "standing": "registrar", "leader": "eu.de.h2"}]}),
+            (Domain("eu.de.h1"), {"led": [agent("child", "eu.de.h2")]}),
+            (Domain("eu.de.h2"), {"led": [agent("leader", total=2)]}),
+            (Domain("eu.fr.h1"), {"led": [agent("leader")]}),
+            (Domain("eu.fr.h2"), {"led": [agent("contend")]}),
+        ]
+    )
+    assert shown.leaders == ("eu.de.h2", "eu.fr.h1")
+    assert shown.registrars == (("eu.de", "eu.de.h2"), ("eu.fr", "eu.fr.h1"))
+    assert [(each.host, each.standing, each.depth) for each in shown.agents] == [
+        ("eu.de.h2", "leader", 0),
+        ("eu.de.h1", "child", 1),
+        ("eu.fr.h1", "leader", 0),
+        ("eu.fr.h2", "contend", 0),
+    ]
+    assert not any(each.is_adrift for each in shown.agents)
+
+
 def test_agents_that_are_each_others_parents_are_shown_once() -> None:
     (shown,) = led_shown(
         [
@@ -83,6 +105,34 @@ def test_agents_that_are_each_others_parents_are_shown_once() -> None:
         ]
     )
     assert sorted(each.host for each in shown.agents) == ["eu.h1", "eu.h2"] and shown.leaders == ()
+
+
+TREE = """return [...document.querySelectorAll('.led-tree li')].map(each => [
+    each.querySelector('.agent').textContent, each.style.getPropertyValue('--depth'),
+    each.hasAttribute('data-leads'), each.querySelector('.standing').textContent])"""
+
+
+@pytest.mark.browser
+def test_the_page_says_who_leads_a_set_which_registrar_knows_it_and_who_leads_after_a_crash(
+    browser: Browser, world: Stage
+) -> None:
+    browser.go(f"{world.address}/")
+    world.do(lambda pretend: pretend.join_led("eu.rome.h2/one", SETS))
+    browser.until_text("#led .kind", "1 member listed, 1 agent")
+    for member in ("eu.paris.h1/two", "eu.paris.h2/three"):
+        world.do(lambda pretend, member=member: pretend.join_led(member, SETS))
+    browser.until_text("#led .kind", "3 members listed, 3 agents")
+    browser.until_text("#led .verdict-line", "eu.rome.h2 leads it. The registrar eu knows eu.rome.h2.")
+    assert browser.run(TREE) == [
+        ["eu.rome.h2", "0", True, "leads; 1 of its own, 3 with those below it"],
+        ["eu.paris.h1", "1", False, "follows; 1 of its own"],
+        ["eu.paris.h2", "1", False, "follows; 1 of its own"],
+    ]
+    world.do(lambda pretend: pretend.world.crash("eu.rome.h2"))
+    browser.until_text("#led .kind", "2 members listed, 2 agents")
+    ((leader, depth, leads, _), (other, *_)) = browser.run(TREE)
+    assert (depth, leads) == ("0", True) and {leader, other} == {"eu.paris.h1", "eu.paris.h2"}
+    browser.until_text("#led .verdict-line", f"{leader} leads it. The registrar eu knows {leader}.")
 
 
 @pytest.mark.browser

@@ -108,6 +108,7 @@ class Conversation(OneReader):
         "role",
         "slow",
         "unconfirmed",
+        "unlisted",
     )
 
     def __init__(
@@ -127,6 +128,7 @@ class Conversation(OneReader):
         self.role, self.slow = role, slow
         self.meta = meta
         self.led = led  # with ``membership="led"``: the leader's list has us
+        self.unlisted = False  # a call waits for that, or waited in vain
         self._credential = credential
         self._members: dict[Endpoint, Member] = {}
         self._lost: dict[Endpoint, None] = {}  # with a domain; they may come back
@@ -140,6 +142,15 @@ class Conversation(OneReader):
         self._outgoing: list[bytes] = []
         self._flushing = False
         self._start_over()
+
+    @property
+    def ended(self) -> RostraError | None:
+        return self._left or self._ended
+
+    @property
+    def asks_as(self) -> tuple[object, ...]:
+        """What it was joined with."""
+        return self.role, self.slow, self.meta, self._credential
 
     def asks_in(self) -> Enter:
         membership = MembershipKind.LED if self.led else MembershipKind.RELAXED

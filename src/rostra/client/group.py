@@ -76,7 +76,17 @@ class Membership(Followed):
     agent is lost, a loop hears `View` of this endpoint alone; when it is back, `Gap` and a new `View`.
     """
 
-    __slots__ = ("_credential", "_left", "_online", "_unique", "closed", "led", "meta", "permanent")
+    __slots__ = (
+        "_credential",
+        "_left",
+        "_online",
+        "_unique",
+        "closed",
+        "led",
+        "meta",
+        "permanent",
+        "unlisted",
+    )
 
     def __init__(
         self,
@@ -96,12 +106,22 @@ class Membership(Followed):
         self._unique = unique
         self.closed = False  # of a led group: it hears sequences of members only
         self.led = led  # with ``membership="led"``: the copy is the leader's list
+        self.unlisted = False  # a call waits for the leader's list to have us, or waited in vain
         self._online: MemberFollow | None = None
         self._left: RostraError | None = None
 
     @property
     def _follow(self) -> MemberFollow | None:
         return self._online
+
+    @property
+    def ended(self) -> RostraError | None:
+        return self._left
+
+    @property
+    def asks_as(self) -> tuple[object, ...]:
+        """What it was joined with."""
+        return self.meta, self.closed, self._credential
 
     @property
     def is_online(self) -> bool:

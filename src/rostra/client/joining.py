@@ -1,5 +1,6 @@
 """How an endpoint joins groups: one method for all kinds of them, and what it gives."""
 
+import asyncio
 from typing import TYPE_CHECKING, Literal, cast, overload
 
 from rostra.client import choices
@@ -8,6 +9,7 @@ from rostra.client.agreed_fifo import AgreedConversation
 from rostra.client.conversation import Conversation, RoleName, SlowName
 from rostra.client.group import Entering, Membership
 from rostra.client.groups import Where
+from rostra.client.listing import until_listed, waited_for
 from rostra.client.ordered import Ordered, OrderName, StableName
 from rostra.client.session import within
 from rostra.client.transfer import Give, Reconcile, Take
@@ -112,6 +114,7 @@ class Joins:
         credential: bytes = ...,
         unique: bool = ...,
         hears: HearsName = ...,
+        wait: bool = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Membership]: ...
 
@@ -127,6 +130,7 @@ class Joins:
         slow: SlowName = ...,
         meta: bytes = ...,
         credential: bytes = ...,
+        wait: bool = ...,
         deadline_s: float | None = ...,
     ) -> Entering[Conversation]: ...
 
@@ -146,6 +150,7 @@ class Joins:
         credential: bytes = ...,
         unique: bool = ...,
         hears: HearsName = ...,
+        wait: bool = ...,
         survive: str = ...,
         create: bool = ...,
         attributes: Where | None = ...,
@@ -172,6 +177,7 @@ class Joins:
         credential: bytes = b"",
         unique: bool = False,
         hears: HearsName = "all",
+        wait: bool = False,
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
@@ -208,7 +214,9 @@ class Joins:
 
         With ``membership="led"``: with `online` the leader's list is sent to us whenever it changes. With
         ``delivery="fifo"`` too, `role` and `slow` are as above; `resolve` and `watch` show the leader's list.
-        Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone.
+        Without delivery, `hears` says whose sequences reach us: of "all", or of "members" alone. With `wait`,
+        `join` returns when the leader's list has us, and otherwise when the agent has accepted it. If that
+        takes longer than `deadline_s`, we are a member nonetheless: join again with `wait` to wait on.
 
         The scope `rostra.OPEN` is the smallest domain that contains all members: it grows and shrinks with
         them. Relaxed membership without delivery.
@@ -219,7 +227,12 @@ class Joins:
         me = cast("Me", self)
         choices.check(membership, delivery)
         choices.check_octets(meta=meta, credential=credential)
-        choices.check_flags(online=online, permanent=permanent, unique=unique, create=create)
+        choices.check_flags(online=online, permanent=permanent, unique=unique, create=create, wait=wait)
+        if wait and (membership != "led" or delivery == "atomic" or role == "submit"):
+            raise BadInput(
+                "wait=True without a leader whose list would have us",
+                fix='it is for membership="led" without delivery="atomic" and role="submit"; leave it out',
+            )
         unused = {} if delivery == "fifo" else {"role": role != "both"}
         if delivery == "none":
             unused["slow"] = slow != "throttle"
@@ -326,8 +339,13 @@ class Joins:
                     led=membership == "led",
                     credential=credential,
                 )
-                await within(deadline_s, me._enter(conversation), f"joining {key} was not confirmed")
-                return conversation
+                begun_s = asyncio.get_running_loop().time()
+                known = waited_for(me._conversations.get(key), conversation) if wait else None
+                if known is None:
+                    await within(deadline_s, me._enter(conversation), f"joining {key} was not confirmed")
+                if wait:
+                    await until_listed(known or conversation, begun_s, deadline_s)
+                return known or conversation
 
             return Entering(enter_conversation)
 
@@ -342,8 +360,14 @@ class Joins:
                 unique=unique,
             )
             joined.closed = hears == "members"
-            await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
-            return joined
+            begun_s = asyncio.get_running_loop().time()
+            known = waited_for(me._memberships.get(key), joined) if wait else None
+            if known is None or known.is_online != online:
+                known = None
+                await within(deadline_s, me._join(joined, online), f"joining {key} was not confirmed")
+            if wait:
+                await until_listed(known or joined, begun_s, deadline_s)
+            return known or joined
 
         return Entering(enter)
 

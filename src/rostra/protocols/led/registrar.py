@@ -3,7 +3,7 @@
     Assert ──┬── no leader, or its lease is over, or it cannot be reached: the asserter leads ──┐
              ├── of the leader itself: its lease is longer ─────────────────────────────────────┤
              ├── another leads ─────────────────────────────────────────────────────────────────┤
-             ├── no leader, and no room for one more, or no claim ──▶ LeadRefused
+             ├── the asserter would lead, and has no room for one more, or no claim ──▶ LeadRefused
              └── another leads, and is suspected ──▶ LeaderProbe ──┬── it leads ────────────────┤
                                                                    └── it does not, or is silent┤
                                                                                      AssertReply ◀┘
@@ -152,10 +152,7 @@ class Registrar:
             why = f"{sender} holds no claim of {group} as a led group"
             self._refuse(now, asserter, group, NotAllowed.code, why, out)
         elif entry is None:
-            if why := self._why_full(sender):
-                self._refuse(now, asserter, group, TooLarge.code, why, out)
-            else:
-                self._lead(now, group, asserter, out)
+            self._replace(now, group, asserter, out)
         elif entry.leader.agent == sender:
             if (asserter.life, asserter.number) < (entry.leader.life, entry.leader.number):
                 out.append(Ignored("Assert", "late reply"))
@@ -163,7 +160,9 @@ class Registrar:
             if entry.next is not None:
                 self._confirm(group, entry, out)
             self._lead(now, group, asserter, out)
-        elif not self._reaches(entry.leader.agent) or self._wins(asserter, entry.leader):
+        elif not self._reaches(entry.leader.agent):
+            self._replace(now, group, asserter, out)
+        elif self._wins(asserter, entry.leader) and not self._why_full(sender):
             self._lead(now, group, asserter, out)
         elif entry.probe:
             out.append(Ignored("Assert", "the leader is probed"))
@@ -228,9 +227,18 @@ class Registrar:
     def _give_up(self, now: Instant, group: Group, entry: LeaderEntry, out: list[Effect]) -> None:
         """It does not lead any more."""
         if entry.next is not None:
-            self._lead(now, group, entry.next, out)
+            self._replace(now, group, entry.next, out)
         else:
             self._forget(group, out)
+
+    def _replace(self, now: Instant, group: Group, asserter: Asserter, out: list[Effect]) -> None:
+        """Nobody leads, or who did does not any more."""
+        if group in self.entries:
+            self._forget(group, out)
+        if why := self._why_full(asserter.agent):
+            self._refuse(now, asserter, group, TooLarge.code, why, out)
+        else:
+            self._lead(now, group, asserter, out)
 
     def _forget(self, group: Group, out: list[Effect]) -> None:
         self._forget_name(group)

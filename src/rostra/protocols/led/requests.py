@@ -175,7 +175,7 @@ class SequenceShrunk(Said, frozen=True, tag=73):
 
 
 class SequenceEnded(Said, frozen=True, tag=74):
-    """To the source: no destination is left. These are known to have the last message."""
+    """To the source: no destination is left. These are known to have all that was sent."""
 
     sequence: int
     served: tuple[Endpoint, ...]

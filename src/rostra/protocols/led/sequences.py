@@ -8,7 +8,8 @@
 
 The destinations are fixed when it is opened. They may become fewer, by failures, and never more (S-085). An
 endpoint that leaves the set is a destination until it closes (S-086). When the last one is lost the vehicle
-is broken, and the sequence ends with those that had its last message (S-087).
+is broken, and the sequence ends with the list of those that are known to have all of its messages, also of
+those that were lost before (S-087). It is empty if nothing was sent.
 
 A **vehicle** carries frames from one source to a set of hosts, best effort: frames may be lost, repeated and
 overtaken, and receivers see their numbers (S-082). This one is made of frames that servers split
@@ -77,6 +78,11 @@ VEHICLE: Final = ("led", "vehicle")
 """The timer of a host of which a vehicle has no circuit."""
 
 
+AHEAD_MAX: Final = 1_024
+"""Messages after the first one that a destination lacks: of so many it is known whether it has them. A
+vehicle repeats nothing, so a gap that is older is not filled any more."""
+
+
 Speech = tuple[Endpoint, int, Group]
 """A source, its sequence and the set."""
 
@@ -104,13 +110,23 @@ class OpenedSequence(Struct, frozen=True):
     destinations: tuple[Endpoint, ...]  # that are served: they become fewer, and never more
     user: str = ""  # the source's
     sent: int = 0  # the number of the last message
-    taken: tuple[tuple[Domain, int], ...] = ()  # hosts, and the last message that each has
+    # Of each destination, also of those lost: how many messages it has without a gap, and which ones after
+    # that as bits. It changes in place.
+    taken: dict[Endpoint, tuple[int, int]] = {}
 
     @property
     def served(self) -> tuple[Endpoint, ...]:
-        """The destinations that are known to have the last message."""
-        last = {host for host, number in self.taken if number >= self.sent}
-        return tuple([each for each in self.destinations if host_of(each) in last])
+        """The destinations that are known to have all that was sent."""
+        return tuple([each for each, (has, _) in self.taken.items() if has == self.sent > 0])
+
+    def has(self, destination: Endpoint, message: int) -> None:
+        count, ahead = self.taken[destination]
+        after = message - count - 1
+        if 0 <= after <= AHEAD_MAX:
+            ahead |= 1 << after
+            while ahead & 1:
+                count, ahead = count + 1, ahead >> 1
+            self.taken[destination] = count, ahead
 
 
 class Sequences:
@@ -193,7 +209,10 @@ class Sequences:
         hosts = frozenset(map(host_of, destinations))
         self._agent.wanted.check(user, hosts)
         vehicle = self._vehicle(group, hosts)
-        self.opened[number] = OpenedSequence(number, me, group, vehicle.number, destinations, user)
+        self.opened[number] = OpenedSequence(
+            *(number, me, group, vehicle.number, destinations, user),
+            taken=dict.fromkeys(destinations, (0, 0)),
+        )
         self._users[vehicle.number] += 1
         for host in sorted(hosts):
             self._agent.wanted.use(user, host)
@@ -348,12 +367,11 @@ class Sequences:
         if known is None or known.group != letter.group or letter.message > known.sent:
             self._agent.out.append(Ignored("SequenceTaken", "late reply"))
             return
-        if all(host_of(each) != sender for each in known.destinations):
+        if all(host_of(each) != sender for each in known.taken):
             self._agent.out.append(Ignored("SequenceTaken", "not a destination"))
             return
-        taken = {**dict(known.taken)}
-        taken[sender] = max(taken.get(sender, 0), letter.message)
-        self.opened[known.number] = replace(known, taken=tuple(sorted(taken.items())))
+        for each in _there(sender, letter.taken).intersection(known.taken):
+            known.has(each, letter.message)
         self._lose(known.number, _there(sender, letter.gone), "closed")
         self._lose(known.number, _there(sender, letter.refused), "refused: the set is closed to non-members")
 
@@ -401,12 +419,11 @@ class Sequences:
         if not went:
             return
         left = tuple([each for each in known.destinations if each not in lost])
-        served = known.served
         self.opened[number] = replace(known, destinations=left)
         self._release(known, frozenset(map(host_of, left)))
         self._agent.out.append(Tell((known.source,), SequenceShrunk(number, went, why)))
         if not left:
-            self._agent.out.append(Tell((known.source,), SequenceEnded(number, served)))
+            self._agent.out.append(Tell((known.source,), SequenceEnded(number, known.served)))
 
     def _release(self, known: OpenedSequence, hosts: frozenset[Domain]) -> None:
         """It has destinations on these hosts only."""
