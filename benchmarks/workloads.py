@@ -107,6 +107,13 @@ class RoleMeter:
         }
 
 
+def _messages(before: int | None, after: int | None, operations: float, prefix: str = "") -> Measures:
+    """Between the nodes of a service, per operation; nothing where it does not count them."""
+    if before is None or after is None:
+        return {}
+    return {f"{prefix}messages": (after - before) / operations}
+
+
 async def join_until_all_know(service: Service, size: Size) -> Measures:
     """W1. The clock starts when the joiner calls join, and stops when the last watcher has been called."""
     async with Crew() as crew:
@@ -114,7 +121,7 @@ async def join_until_all_know(service: Service, size: Size) -> Measures:
         (joiner,) = await crew.hire(1, service.name, **service.door())
         await joiner.do("prepare", names=["joiner"])
         await _settled(watchers, size)
-        meter = RoleMeter(service, crew, size)
+        meter, sent = RoleMeter(service, crew, size), await service.messages_sent()
         began = await joiner.do("churn", group=GROUP, name="joiner", times=size.joins, gap_s=size.gap_s)
         await asyncio.sleep(size.settle_s)
         told = await _told(watchers, "joiner", len(began), size.watching, size.patience_s)
@@ -125,6 +132,7 @@ async def join_until_all_know(service: Service, size: Size) -> Measures:
             "leave p50 ms": leaves["p50 ms"],
             "leave p99 ms": leaves["p99 ms"],
             **meter.per(len(began)),
+            **_messages(sent, await service.messages_sent(), len(began)),
         }
 
 
@@ -141,7 +149,7 @@ async def who_is_there(service: Service, size: Size) -> Measures:
             expected = size.listed if service.keeps_lists else 0
             pids = [asker.pid, *service.pids()]
             used_us = cpu_us(pids)
-            meter = RoleMeter(service, crew, size)
+            meter, sent = RoleMeter(service, crew, size), await service.messages_sent()
             asked = await asker.do("ask", group=GROUP, members=expected, for_s=size.ask_s, at_once=at_once)
             used_us = cpu_us(pids) - used_us
             measures |= {
@@ -150,6 +158,7 @@ async def who_is_there(service: Service, size: Size) -> Measures:
                 f"{at_once}: p99 ms": asked["p99_ms"],
                 f"{at_once}: cpu us": used_us / (asked["per_s"] * size.ask_s),
                 **meter.per(asked["per_s"] * size.ask_s, f"{at_once}: "),
+                **_messages(sent, await service.messages_sent(), asked["per_s"] * size.ask_s, f"{at_once}: "),
             }
         return measures
 

@@ -48,6 +48,10 @@ class Service(ABC):
         """Which kinds of server process there are, if they are to be weighed apart."""
         return {}
 
+    async def messages_sent(self) -> int | None:
+        """Between the nodes of the service since they began, if it counts them."""
+        return None
+
     async def suspected(self) -> str:
         """Does the service show that it doubts somebody's life?"""
         return "no such thing"

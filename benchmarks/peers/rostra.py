@@ -134,6 +134,17 @@ class RostraService(Service):
                     doubted += [program["suspected"] for program in (await agent.inspect())["programs"]]
         return "yes" if any(doubted) else "no"
 
+    async def messages_sent(self) -> int | None:
+        nodes: list[dict[str, Any]] = []
+        if self._deployment is not Deployment.ONE_AGENT:
+            async with connect_admin(self._admin, domain=CLUSTER) as server:
+                nodes.append(await server.inspect())
+        for place in range(self.places):
+            async with connect_admin(self._socket(place)) as agent:
+                nodes.append(await agent.inspect())
+        counts = [node["messages_sent"] for node in nodes if "messages_sent" in node]
+        return sum(counts) if len(counts) == len(nodes) else None  # an older build has none
+
     async def _links(self) -> list[tuple[str, dict[str, Any]]]:
         if self._deployment is Deployment.ONE_AGENT:
             return []

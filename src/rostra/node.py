@@ -152,6 +152,7 @@ class Node:
         self._config = config
         self._accepts_children = accepts_children
         self._outbox: dict[Domain, list[object]] = {}
+        self.messages_sent = 0  # to all neighbours
         self._tick_due: Instant = 0.0
         self._stopped = False
         self._replicated = frozenset(replicated)
@@ -235,6 +236,7 @@ class Node:
         while self._outbox:
             outbox, self._outbox = self._outbox, {}
             for peer, messages in outbox.items():
+                self.messages_sent += len(messages)
                 self._report(now, self.links[peer].step(now, BatchSubmitted(tuple(messages))), outputs)
         return outputs
 

@@ -89,6 +89,7 @@ def document(process: "Process", hosted: "HostedNode", core: bytes, after: int) 
         "led": led_document(node.stack, process.now),
         "led_names": names_registered(node.stack),
         "submitted": _submitted(node.stack),
+        "messages_sent": node.messages_sent,
         "links": {peer: _link(process, hosted, link) for peer, link in sorted(node.links.items())},
         "programs": [
             {
