@@ -55,7 +55,7 @@ def main() -> int:
                 pq.write_table(pa.Table.from_pylist(rows, SCHEMA), place / "journal" / "all.parquet")
                 events = spark.read.parquet(str(place / "journal")).cache()
                 with Evidence(events) as evidence:
-                    worlds += len(evidence.worlds)
+                    worlds += len(evidence.facts.times)
                     for promise in promises:
                         for verdict in judge(evidence, promise):
                             found[promise, verdict["answer"]] += 1

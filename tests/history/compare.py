@@ -1,8 +1,8 @@
 """Do audits say what the checkers say, of many storms? ``make parity-history STORMS=50``
 
 The history of each storm is shown to the checkers, its journal to the audits. A difference is told with the
-command that replays the storm. With ``ARGS=--large`` they are judged as a history of more than a million rows
-is: facts are worked out anew where they are needed, and none are handed on as rows.
+command that replays the storm. With ``ARGS=--large`` they are judged as a large history is: what grows with
+its events is not handed on as rows.
 """
 
 import argparse

@@ -5,6 +5,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,12 +14,15 @@ from support.journal import Journal
 from support.segments import cut, send
 
 from rostra.history.archive import Archive
-from rostra.history.arrow_fast_path import files_in, note, origin_of
-from rostra.history.audits import Evidence, evidence
+from rostra.history.arrow_fast_path import files_in, note, origin_of, whole_lives
+from rostra.history.audits import Evidence, evidence, facts
+from rostra.history.audits.lies_fast_path import known
 from rostra.history.audits.marks import kinds, marks
 from rostra.history.audits.per_source_order import told_in_order
+from rostra.history.audits.truth import LIES
 from rostra.history.journals import read_journal
 from rostra.history.questions import churn, lives, stays
+from rostra.history.questions.lives import parts
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
 MEMBERS = ("eu.paris.h1/ann#1", "eu.paris.h1/ann#2", "us.ny.h1/eve#1")
@@ -170,3 +175,33 @@ def test_an_audit_of_a_large_history_reads_its_files(events, monkeypatch):
         monkeypatch.setattr(evidence, name, 10)
     with Evidence(events) as found:
         assert origin_of(found.events) is not None
+
+
+def test_lies_are_found_straight_from_the_files_as_by_a_plan(events, monkeypatch):
+    """However short they are."""
+    for name in ("SMALL_ROWS", "TINY_ROWS"):
+        monkeypatch.setattr(evidence, name, 10)
+    monkeypatch.setattr(evidence, "known", lambda facts: known(facts)._replace(least_us=0))
+    with Evidence(events) as straight, Evidence(planned(events)) as by_plan:
+        assert straight.by_life is not None and by_plan.by_life is None
+        found = rows_of(straight._lasting.select(LIES.names))
+        assert found == rows_of(by_plan.lies.select(LIES.names)) and len(found) > 50
+
+
+def test_lives_that_are_in_several_files_of_a_table_are_read_whole_and_in_order(
+    spark, events, tmp_path: Path
+):
+    """Three batches of two files; of each life a part is in each batch, and not always in the same file."""
+    rows = events.toArrow().sort_by([(name, "ascending") for name in ("world", "writer", "epoch", "seq")])
+    batch = [min(seq // 20, 2) for seq in rows["seq"].to_pylist()]
+    part = [(len(writer) + nth) % 2 for writer, nth in zip(rows["writer"].to_pylist(), batch, strict=True)]
+    paths = []
+    for nth in range(6):
+        chosen = pa.array([2 * of + half == nth for of, half in zip(batch, part, strict=True)])
+        paths.append(str(tmp_path / f"{nth}.parquet"))
+        pq.write_table(rows.filter(chosen), paths[-1])
+    table = note(spark.read.schema(events.schema).parquet(str(tmp_path)), files_in(paths))
+    source = whole_lives(files_in(paths), facts.rows_of(parts(table).toArrow(), "source", "writer", "rows"))
+    assert any(len(run.sources) > 2 and run.sources[0].writers for run in source.segment_runs)
+    assert source.rows == rows.num_rows
+    assert rows_of(told_in_order(table, source)) == rows_of(told_in_order(planned(events)))

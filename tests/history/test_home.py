@@ -24,7 +24,6 @@ from rostra.history.audits import verdicts
 from rostra.history.ingest import Ingest
 from rostra.history.questions.who import who
 from rostra.history.schemas import NEW_NAMES
-from rostra.history.shape import day_begins, day_of
 from rostra.history.source import register
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -167,12 +166,6 @@ def test_those_transforms_stream_of_which_the_page_says_so(spark: SparkSession, 
     for cannot in (questions.stays(growing), questions.who(growing, "chess@eu", clock(5))):
         with pytest.raises(AnalysisException):
             cannot.writeStream.outputMode("update").format("memory").queryName("no").start()
-
-
-def test_what_is_said_of_times_is_utc_in_any_session(spark: SparkSession, in_tokyo: None) -> None:
-    at = F.timestamp_micros(F.lit(int(clock(-1).timestamp() * 1e6)))
-    [row] = spark.range(1).select(day_begins(day_of(at)).cast("long")).collect()
-    assert row[0] == int(clock(-12 * 3600).timestamp())
 
 
 def test_columns_that_collide_with_methods_and_words_have_new_names_beside_the_old_ones(

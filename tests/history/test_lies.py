@@ -24,7 +24,9 @@ def covers(span: Span, at: int) -> bool:
     return span[0] <= at and (span[1] is None or at < span[1])
 
 
-def slowly(told: list[Any], home: list[Any], looking: list[Any], moments: list[int], sim: bool) -> list[Any]:
+def slowly(
+    told: list[Any], home: list[Any], looking: list[Any], moments: list[int], every: bool
+) -> list[Any]:
     """Every story by itself, from one change to the next."""
     found = []
     for host in ("eu.h1", "eu.h2"):
@@ -42,7 +44,7 @@ def slowly(told: list[Any], home: list[Any], looking: list[Any], moments: list[i
                 assert at is not None
                 is_seen, is_due = (any(covers(span, at) for span in spans) for spans in (seen, due))
                 end = NEWEST if until is None else until
-                matters = sim or end - at >= SECOND or any(at <= moment <= end for moment in moments)
+                matters = every or end - at >= SECOND or any(at <= moment <= end for moment in moments)
                 if is_seen != is_due and matters:
                     later = until is not None and any(covers(span, until) for span in seen) != is_seen
                     what = "ghost" if is_seen else "missing"
@@ -65,13 +67,13 @@ def slowly(told: list[Any], home: list[Any], looking: list[Any], moments: list[i
     [],
     True,
 )
-def test_a_lie_is_where_a_look_at_every_change_finds_one(told, home, looking, moments, sim) -> None:
+def test_a_lie_is_where_a_look_at_every_change_finds_one(told, home, looking, moments, every) -> None:
     column = lambda values, kind: pa.chunked_array([pa.array(values, kind)])  # noqa: E731
     known = Known(
         {("w", "g@eu"): [(by, look[0], NEVER if look[1] is None else look[1]) for by, look in looking]},
         {"w": NEWEST},
         {"w": sorted(moments)},
-        frozenset({"w"} if sim else ()),
+        0 if every else SECOND,
     )
     names = ("joined_at", "left_at")
     sight = {"seen_by": column([by for by, _, _ in told], pa.string())}
@@ -87,4 +89,4 @@ def test_a_lie_is_where_a_look_at_every_change_finds_one(told, home, looking, mo
         (by, who, what, at, until, mended)
         for by, who, what, mended, at, until in zip(*rest, *us, strict=True)
     ]
-    assert sorted(found, key=repr) == slowly(told, home, looking, moments, sim)
+    assert sorted(found, key=repr) == slowly(told, home, looking, moments, every)

@@ -4,7 +4,7 @@ Words stay numbers all the way from a segment's dictionary to that of a table: a
 hundred thousand rows. In a file that is not to be seen; whoever reads it finds texts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -140,6 +140,15 @@ def row_groups(
                 rows = file.read_row_group(group, columns=there, use_threads=False)
                 rows.validate()
                 yield shaped_as(rows, schema)
+
+
+def may_have(group: Any, column: str, values: Iterable[str]) -> bool:
+    """Could one of these values be in this row group, by its bounds?"""
+    for place in range(group.num_columns):
+        found = group.column(place)
+        if found.path_in_schema == column and found.is_stats_set and found.statistics.has_min_max:
+            return any(found.statistics.min <= value <= found.statistics.max for value in values)
+    return True
 
 
 def between(rows: pa.Table, first: int, last: int) -> pa.Table:

@@ -18,7 +18,7 @@ ways give the same answers, and tests hold them together.
 import weakref
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rostra.history.arrow import between, row_groups, spelled, table_in_arrow
+from rostra.history.arrow import between, may_have, row_groups, spelled, table_in_arrow
 from rostra.history.files import damaged, open_files
 from rostra.history.look import Seen
-from rostra.history.runs import Key, Piece
+from rostra.history.runs import Piece
 
 Bools = NDArray[np.bool_]
 
@@ -45,11 +45,13 @@ FILE_WEIGHT: Final = 2_000
 
 
 class Source(Struct, frozen=True):
-    """A file, or those rows of it whose numbers are `among` these two and between them."""
+    """A file, or those rows of it whose numbers are `among` these two and between them, or that these
+    `writers` wrote."""
 
     path: str
     rows: int
     among: tuple[int, int] | None = None
+    writers: tuple[str, ...] | None = None
 
 
 class SegmentRun(Struct, frozen=True):
@@ -66,7 +68,7 @@ class EventSource(Struct, frozen=True):
     """What a DataFrame of events is made of."""
 
     segment_runs: tuple[SegmentRun, ...]
-    by_life: bool  # each run is one life of one writer: all of it, each row once, in order
+    by_life: bool  # each run has all lives of some writers: each row once, those of a life in order
 
     @property
     def rows(self) -> int:
@@ -95,12 +97,16 @@ def origin_of(events: DataFrame, *, by_life: bool = False) -> EventSource | None
 
 
 def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> EventSource:
-    """Of a journal: each life with its segments, in order. `good` are the files that the pieces are from."""
+    """Of a journal: each writer with the segments of its lives, in order. `good` are the files that the
+    pieces are from."""
     alone = {each.path for each in good if len(each.runs) == 1}
-    by_key: dict[Key, list[Piece]] = {}
+    by_writer: dict[tuple[str, str], list[Piece]] = {}
     for piece in pieces:
-        by_key.setdefault(piece.run.key, []).append(piece)
-    segment_runs = (sorted(by_key[key], key=lambda piece: piece.first) for key in sorted(by_key))
+        by_writer.setdefault(piece.run.key[:2], []).append(piece)
+    segment_runs = (
+        sorted(by_writer[writer], key=lambda piece: (piece.run.key.epoch, piece.first))
+        for writer in sorted(by_writer)
+    )
     return EventSource(
         tuple(
             SegmentRun(tuple(_source(piece, alone) for piece in segment_run)) for segment_run in segment_runs
@@ -112,6 +118,51 @@ def lives_in(pieces: Iterable[Piece], good: Iterable[Seen]) -> EventSource:
 def files_in(paths: Iterable[str]) -> EventSource:
     """Of a table: its files, each a run of its own."""
     return EventSource(tuple(SegmentRun((Source(path, _rows_in(path)),)) for path in paths), by_life=False)
+
+
+class _Writer(NamedTuple):
+    name: str
+    weight: int
+
+
+def whole_lives(files: EventSource, parts: Iterable[tuple[str, str, int]]) -> EventSource:
+    """Of a table whose files have the rows of each life in order, from the first file to the last: runs of
+    whole lives. `parts` says how many rows of which writer are in which file. Files that share writers are
+    read together, each task for some of the writers."""
+    rows: dict[str, dict[str, int]] = {}  # of each file, by writer
+    for path, writer, many in parts:
+        there = rows.setdefault(path, {})
+        there[writer] = there.get(writer, 0) + many
+    paths = [source.path for run in files.segment_runs for source in run.sources]
+    place = {path: nth for nth, path in enumerate(paths)}
+    together: list[tuple[set[str], list[str]]] = []  # writers, and the files that they share
+    for path in paths:
+        writers, sharing = set(rows.get(path, ())), [path]
+        apart = []
+        for others, theirs in together:
+            if writers.isdisjoint(others):
+                apart.append((others, theirs))
+            else:
+                writers, sharing = writers | others, theirs + sharing
+        together = [*apart, (writers, sharing)]
+    runs = []
+    for writers, sharing in together:
+        if len(sharing) == 1:
+            [path] = sharing
+            runs.append(SegmentRun((Source(path, sum(rows.get(path, {}).values())),)))
+            continue
+        sharing.sort(key=place.__getitem__)
+        weights = {name: sum(rows[path].get(name, 0) for path in sharing) for name in writers}
+        each = sorted((_Writer(*weight) for weight in weights.items()), key=lambda each: -each.weight)
+        for part in evenly(each, min(TASKS, len(each), 1 + sum(weights.values()) // TASK_WEIGHT)):
+            names = tuple(sorted(writer.name for writer in part))
+            sources = (
+                Source(path, many, writers=names)
+                for path in sharing
+                if (many := sum(rows[path].get(name, 0) for name in names))
+            )
+            runs.append(SegmentRun(tuple(sources)))
+    return EventSource(tuple(runs), by_life=True)
 
 
 def answered(
@@ -128,18 +179,23 @@ def answered(
 def read(segment_run: SegmentRun, columns: tuple[str, ...]) -> Iterator[pa.Table]:
     """These columns of a run, bit by bit and in order. Words are not spelled out."""
     for source in segment_run.sources:
-        wanted = columns if source.among is None else tuple(dict.fromkeys((*columns, "seq")))
-        for whole in _row_groups(source.path, wanted):
+        chosen_by = ("seq",) * (source.among is not None) + ("writer",) * (source.writers is not None)
+        for whole in _row_groups(source, tuple(dict.fromkeys((*columns, *chosen_by)))):
             rows = whole if source.among is None else between(whole, *source.among)
+            if source.writers is not None:
+                rows = rows.filter(pa.array(is_one_of(rows["writer"], *source.writers)))
             if rows.num_rows:
                 yield rows.select(columns)
 
 
-def _row_groups(path: str, wanted: tuple[str, ...]) -> Iterator[pa.Table]:
+def _row_groups(source: Source, wanted: tuple[str, ...]) -> Iterator[pa.Table]:
+    def is_wanted(group: Any) -> bool:
+        return source.writers is None or may_have(group, "writer", source.writers)
+
     try:
-        yield from row_groups(path, _schema(wanted))
+        yield from row_groups(source.path, _schema(wanted), is_wanted)
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, error) from None
+        raise damaged(source.path, error) from None
 
 
 def coded(words: pa.ChunkedArray, wanted: tuple[str, ...]) -> NDArray[np.int8]:

@@ -20,7 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from rostra.history.arrow import STAYS_IN_ARROW, ParquetWriter, between, row_groups, table_in_arrow
+from rostra.history.arrow import (
+    STAYS_IN_ARROW,
+    ParquetWriter,
+    between,
+    may_have,
+    row_groups,
+    table_in_arrow,
+)
 from rostra.history.arrow_fast_path import FILE_WEIGHT, evenly
 from rostra.history.files import LocalDirectory, parquet_in
 from rostra.history.intervals import Ending, by_life, counted, end, fold, sight, stretches
@@ -245,15 +252,6 @@ def read(take: Take, key: Key, place: LocalDirectory, schema: pa.Schema) -> Iter
         raise UnreadableSegment(
             take.source, f"damaged: it has {many} of the {take.rows} rows that it had before"
         )
-
-
-def may_have(group: Any, column: str, values: Iterable[str]) -> bool:
-    """Could one of these values be in this row group, by its bounds?"""
-    for place in range(group.num_columns):
-        found = group.column(place)
-        if found.path_in_schema == column and found.is_stats_set and found.statistics.has_min_max:
-            return any(found.statistics.min <= value <= found.statistics.max for value in values)
-    return True
 
 
 def _of_source(source: str, path: str, schema: pa.Schema) -> Iterator[pa.Table]:

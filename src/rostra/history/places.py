@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from rostra import names
 from rostra.names import ROOT
 
 DISTANCES: Final = ("host", "cluster", "region", "world")
@@ -76,8 +77,8 @@ def distance(here: Column, there: Column) -> Column:
 
 
 def way(here: Column, there: Column) -> Column:
-    """Everything on the one way between two hosts, as a list of `place_of`: so that what does not work can be
-    looked up by its name, and need not be compared with every pair of hosts."""
+    """Everything on the one way between two hosts, as a list of names: so that what does not work can be
+    looked up by its own, and need not be compared with every pair of hosts."""
 
     def through(chains: Column) -> Column:
         """From the chains of domains around each end, up to where they meet."""
@@ -106,11 +107,32 @@ def way(here: Column, there: Column) -> Column:
     )
 
 
-def place_of(server: Column, a: Column, b: Column) -> Column:
-    """The name of what can fail: a server is its path, a link up is named by its lower end, and one between
-    siblings by both."""
-    link = F.when(parent(a) == b, _up(a)).when(parent(b) == a, _up(b)).otherwise(_across(a, b))
-    return F.coalesce(server, link)
+def link_between(a: str, b: str) -> str:
+    """The name of a link that can fail: one up is named by its lower end, and one between siblings by both. A
+    server is named by its path."""
+    if names.parent(names.Domain(a)) == b:
+        return f"^{a}"
+    return f"^{b}" if names.parent(names.Domain(b)) == a else "|".join(sorted((a, b)))
+
+
+def places_between(here: str, there: str) -> list[str]:
+    """The same as `way`, of two hosts."""
+    if here == there:
+        return [here]
+    ours, theirs = (
+        [around for around in reversed(names.enclosing(names.Domain(end))) if around not in other]
+        for end, other in (
+            (here, names.enclosing(names.Domain(there))),
+            (there, names.enclosing(names.Domain(here))),
+        )
+    )
+    found: list[str] = [*ours, *theirs, *(f"^{each}" for each in (*ours[1:], *theirs[1:]))]
+    if ours and theirs:
+        found.append("|".join(sorted((ours[0], theirs[0]))))
+    above = names.parent(names.Domain(here))
+    if above == names.parent(names.Domain(there)):
+        found += [above, f"^{here}", f"^{there}"]
+    return found
 
 
 def _up(child: Column) -> Column:

@@ -1,15 +1,12 @@
 """Answers have a shape: a named schema, whose columns are documented where they are declared."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from rostra.errors import BadInput
-
-DAY_US: Final = 86_400_000_000
 
 
 def shaped(frame: DataFrame, schema: StructType, **columns: Column | str) -> DataFrame:
@@ -22,15 +19,6 @@ def shaped(frame: DataFrame, schema: StructType, **columns: Column | str) -> Dat
 def seconds(since: Column, until: Column) -> Column:
     """From one time to another, in seconds, to the microsecond and in any time zone."""
     return (F.unix_micros(until) - F.unix_micros(since)) / F.lit(1_000_000.0)
-
-
-def day_of(at: Column) -> Column:
-    """The day of a time in UTC, as a number from 1970 on. Spark's own days are of the session's zone."""
-    return F.floor(F.unix_micros(at) / F.lit(DAY_US)).cast("int")
-
-
-def day_begins(day: Column) -> Column:
-    return F.timestamp_micros(day.cast("long") * F.lit(DAY_US))
 
 
 def every(stretch_s: float, at: Column) -> Column:

@@ -262,14 +262,18 @@ class Tables:
         return commits
 
     def files(self, table: str, commits: Iterable[BatchCommit]) -> list[str]:
-        """The files that these rows are in, as Spark is told. Spark itself can not be asked for them: of rows
-        that somebody else keeps in its memory at the time it knows no file any more."""
-        return sorted(
-            self.place.uri(str(info.path).removeprefix(f"{self.place.path}/"))
+        """The files that these rows are in, as Spark is told, in the order of batches. Spark itself can not
+        be asked for them: of rows that somebody else keeps in its memory at the time it knows no file any
+        more."""
+        return [
+            self.place.uri(path)
             for directory in self.directories(table, commits)
-            for info in self.place.list(directory.removeprefix(f"{self.place.uri()}/"), recursive=True)
-            if info.is_file and not info.base_name.startswith(HIDDEN)
-        )
+            for path in sorted(
+                str(info.path).removeprefix(f"{self.place.path}/")
+                for info in self.place.list(directory.removeprefix(f"{self.place.uri()}/"), recursive=True)
+                if info.is_file and not info.base_name.startswith(HIDDEN)
+            )
+        ]
 
     def read(
         self, spark: "SparkSession", table: str, commits: tuple[BatchCommit, ...] | None = None

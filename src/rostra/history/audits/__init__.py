@@ -28,8 +28,9 @@ from rostra.history.audits.coverage import COVERAGE, coverage
 from rostra.history.audits.every_change import every_change
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.exact_list import exact_list
+from rostra.history.audits.facts import OfWorld
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
-from rostra.history.audits.findings import DOUBTS, FINDINGS, doubts
+from rostra.history.audits.findings import DOUBTS, FINDINGS
 from rostra.history.audits.heals_alone import heals_alone
 from rostra.history.audits.members_listed import members_listed
 from rostra.history.audits.one_leader import one_leader
@@ -228,33 +229,36 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
 def judge(evidence: Evidence, promise: str, bound_s: float | None = None) -> list[dict[str, Any]]:
     """The same as values, in the order of the worlds' names. One job: what is found is counted by Spark, and
     what there is to say of each world is little."""
-    broken = F.col("broken")
-    counted = (
-        findings(evidence, promise, bound_s)
-        .groupBy("world")
-        .agg(
-            F.count("broken").alias("judged"),
-            F.count_if(broken).alias("broken"),
-            F.count_if(broken.isNull()).alias("excused"),
-            F.min(F.when(broken, F.col("at"))).alias("broken_at"),
-            F.min_by("text", F.when(broken, F.col("at"))).alias("text"),
-            F.min_by("text", F.when(broken.isNull(), F.col("at"))).alias("excused_text"),
-        )
-    )
-    found = {row["world"]: row for row in counted.collect()}
-    remarks = evidence.remarks()
+    made = findings(evidence, promise, bound_s)
+    found = {} if made is evidence.nothing else _counted(made)
+    facts, remarks = evidence.facts, evidence.remarks()
     return [
-        _verdict(promise, world, found.get(world), evidence.doubts_of.get(world), share, remarks.get(world))
-        for world in evidence.worlds
-        for share in (evidence.shares.get(world, 1.0),)
+        _verdict(
+            *(promise, world, found.get(world), facts.doubts_of.get(world)),
+            *(facts.shares.get(world, 1.0), remarks.get(world)),
+        )
+        for world in sorted(facts.times)
     ]
 
 
+def _counted(found: DataFrame) -> dict[str, Row]:
+    broken = F.col("broken")
+    counted = found.groupBy("world").agg(
+        F.count("broken").alias("judged"),
+        F.count_if(broken).alias("broken"),
+        F.count_if(broken.isNull()).alias("excused"),
+        F.min(F.when(broken, F.col("at"))).alias("broken_at"),
+        F.min_by("text", F.when(broken, F.col("at"))).alias("text"),
+        F.min_by("text", F.when(broken.isNull(), F.col("at"))).alias("excused_text"),
+    )
+    return {row["world"]: row for row in counted.collect()}
+
+
 def _verdict(
-    promise: str, world: str, found: Row | None, doubted: Row | None, share: float, remark: str | None
+    promise: str, world: str, found: Row | None, doubted: OfWorld | None, share: float, remark: str | None
 ) -> dict[str, Any]:
     judged, broken, excused = (found["judged"], found["broken"], found["excused"]) if found else (0, 0, 0)
-    doubts, doubted_at = (doubted["doubts"], doubted["doubted_at"]) if doubted else (0, None)
+    doubts, doubted_at = (doubted.doubts, doubted.doubted_at) if doubted else (0, None)
     said: str | None = None
     if found and broken:
         said = found["text"]
@@ -267,11 +271,12 @@ def _verdict(
         said = (
             f"{missing}{floor(share * 1000) / 10:.1f} % of it could be judged"  # nothing is all that is not
         )
-    elif doubted and doubted["open"]:
-        last = datetime.fromtimestamp(doubted["open_at"], UTC)
-        journals = f"{doubted['open']} journals have no closing mark"
+    elif doubted and doubted.open_at is not None:
+        last = datetime.fromtimestamp(doubted.open_at // 1_000_000, UTC)
+        journals = f"{doubted.open} journals have no closing mark"
         said = f"cannot tell after {last:%Y-%m-%d %H:%M:%S} UTC: {journals}"
     unsure = excused or not judged or not share
+    first_at = None if doubted_at is None else _as_spark_says(doubted_at)
     return {
         "promise": promise,
         "world": world,
@@ -280,9 +285,14 @@ def _verdict(
         "broken": broken,
         "doubts": doubts,
         "share": share,
-        "first_at": found["broken_at"] if found and broken else doubted_at,
+        "first_at": found["broken_at"] if found and broken else first_at,
         "why": "; ".join(text for text in (said, remark) if text is not None) or None,
     }
+
+
+def _as_spark_says(us: int) -> datetime:
+    """A time of a row that was collected: of this machine's zone, and without saying so."""
+    return datetime.fromtimestamp(us // 1_000_000).replace(microsecond=us % 1_000_000)
 
 
 def offences(
@@ -338,7 +348,6 @@ __all__ = [
     "Evidence",
     "Promise",
     "coverage",
-    "doubts",
     "findings",
     "judge",
     "lines_around",

@@ -14,9 +14,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence, judged_with
+from rostra.history.audits.evidence import Evidence, judged_with, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import in_the_way, sharing
+from rostra.history.audits.obstacles import in_the_way
+from rostra.history.audits.truth import FAULT_HOURS, fault_hours, sharing
 from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
 
@@ -31,10 +32,10 @@ def both_sides_told(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 
 def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     """Stays of members that could not be reached: overlapping faults count as one."""
-    broken = evidence.at_fault
+    faults = evidence.facts.faults
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
     pieces = (
-        in_the_way(evidence.seen, broken)
+        in_the_way(evidence.seen.select(*key, "left_at", "from_at", "end"), faults)
         .where((F.col("place") != F.col("seen_by")) & (F.col("fault_from") < F.col("end")))
         .where(F.col("fault_until") > F.col("from_at"))
         .select(
@@ -55,8 +56,8 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     idle = sharing(
         runs.withColumn("place", F.col("seen_by")).withColumn("end", F.col("until_at")),
-        broken,
-        ["world", "place"],
+        evidence.few(fault_hours(faults), FAULT_HOURS),
+        *("fault_from", "fault_until", ["world", "place"]),
     ).where((F.col("fault_from") < F.col("until_at")) & (F.col("fault_until") > F.col("from_at")))
     awake = runs.join(idle.select(*key, "run").distinct(), [*key, "run"], "left_anti").withColumn(
         "took_s", seconds(F.col("from_at"), F.col("until_at"))
@@ -110,25 +111,26 @@ def _twice(evidence: Evidence) -> DataFrame:
 def _alone(evidence: Evidence) -> DataFrame:
     """Leaves that home knows nothing of, told while the way to it was broken. In a group that speaks nobody
     is told which membership ended (there is no stamp), so that none can be looked for at home."""
-    change = ["world", "group", "member", "life", "stamp"]
-    left = evidence.of("left").where(F.col("news") & F.col("stamp").isNotNull())
-    broken = evidence.at_fault
+    left = (
+        evidence.of("left")
+        .where(F.col("news") & F.col("stamp").isNotNull())
+        .withColumn("key", leave())
+        .join(evidence.unmade, "key", "left_semi")
+    )
     there = host_of(F.col("member"))
     behind = (
         in_the_way(
-            left.withColumn("seen_by", F.col("writer"))
-            .withColumn("from_at", F.col("at"))
-            .withColumn("end", F.col("at")),
-            broken,
+            left.select(
+                *("world", "member", "writer", "epoch", "seq", "at"),
+                *(F.col("writer").alias("seen_by"), F.col("at").alias("from_at"), F.col("at").alias("end")),
+            ),
+            evidence.facts.faults,
         )
         .where((F.col("fault_from") < F.col("at")) & (F.col("fault_until") >= F.col("at")))
         .dropDuplicates(["world", "writer", "epoch", "seq"])
     )
-    home = evidence.of("member-left").select(*change)
-    unknown = (
-        behind.withColumn("home", there)
-        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
-        .join(home, change, "left_anti")
+    unknown = behind.withColumn("home", there).join(
+        F.broadcast(evidence.homes), ["world", "home"], "left_semi"
     )
     return shaped(
         undoubted(

@@ -16,10 +16,13 @@ from collections.abc import Iterable, Mapping
 from statistics import median_low
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rostra.history.audits.facts import Facts, rows_of
 from rostra.history.runs import Key
 
 OFF_S: Final = 10.0
@@ -42,13 +45,21 @@ class Clocks(Struct, frozen=True):
         return {world: f"clocks that are off: {', '.join(names)}" for world, names in said.items()}
 
 
-def clocks(events: DataFrame, marks: DataFrame, simulated: DataFrame) -> Clocks:
-    """Of lives whose links are in these `marks`. The events are read only if a clock is off."""
-    off = _off(marks.join(F.broadcast(simulated), "world", "left_anti"))
+def clocks(events: DataFrame, facts: Facts) -> Clocks:
+    """Of lives whose links are among the marks. The events are read only if a clock is off."""
+    off = _off(facts)
     if not off:
         return Clocks()
     wrong = _heard_before(corrected(events, off), off)
     return Clocks({key: us for key, us in off.items() if key not in wrong}, {key: off[key] for key in wrong})
+
+
+def shifted(marks: pa.Table, by_us: Mapping[Key, int]) -> pa.Table:
+    """The same rows, of these lives so much later."""
+    keys = rows_of(marks, *Key._fields)
+    moved = pa.array([by_us.get(Key(*key), 0) for key in keys], pa.int64())
+    at = pc.add(marks["at"].cast(pa.int64()), moved).cast(marks["at"].type)
+    return marks.set_column(marks.schema.get_field_index("at"), marks.schema.field("at"), at)
 
 
 def corrected(rows: DataFrame, ahead_us: Mapping[Key, int]) -> DataFrame:
@@ -64,18 +75,14 @@ def corrected(rows: DataFrame, ahead_us: Mapping[Key, int]) -> DataFrame:
     return joined.select(*rows.columns)
 
 
-def _off(marks: DataFrame) -> dict[Key, int]:
-    met = (
-        marks.where((F.col("kind") == "link-up") & F.col("life").isNotNull())
-        .groupBy("world", "writer", "epoch", "peer", "life")
-        .agg(F.slice(F.sort_array(F.collect_list(F.unix_micros("at"))), 1, MEETINGS).alias("times"))
-    )
-    times = {
-        (Key(world, writer, epoch), Key(world, peer, life)): times
-        for world, writer, epoch, peer, life, times in met.collect()
-    }
-    started = marks.where(F.col("kind") == "started").select(*Key._fields)
-    begun = {Key(*row) for row in started.collect()}
+def _off(facts: Facts) -> dict[Key, int]:
+    times: dict[tuple[Key, Key], list[int]] = defaultdict(list)
+    columns = ("world", "writer", "epoch", "peer", "life", "at")
+    for world, writer, epoch, peer, life, at in facts.marked(("link-up",), *columns):
+        if life is not None and world not in facts.simulated:
+            times[Key(world, writer, epoch), Key(world, peer, life)].append(at)
+    times = {pair: sorted(those)[:MEETINGS] for pair, those in times.items()}
+    begun = {Key(*row) for row in facts.marked(("started",), *Key._fields)}
     near: dict[Key, dict[Key, int]] = defaultdict(dict)
     for (here, there), ours in times.items():
         if (there, here) in times:

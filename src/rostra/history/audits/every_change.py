@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.facts import Calm, waiting
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import lies, meeting, with_broken
+from rostra.history.audits.truth import lies, meeting
 from rostra.history.audits.views import agreed_groups, if_agreed, sights
 from rostra.history.places import host_of, way
 from rostra.history.questions.stays import memberships
@@ -30,7 +31,6 @@ BOUND_S: Final = 60.0
 @if_agreed
 def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every host that had a view of an agreed group in a stretch in which everything works (`FINDINGS`)."""
-    times = evidence.times
     found = sights(evidence)
     looking = evidence.once(found.looking)
     home = memberships(evidence.of("member-joined", "member-left"), evidence.lived).join(
@@ -39,7 +39,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     calm = working(evidence, bound_s)
     here, there = F.col("seen_by"), host_of(F.col("member"))
     wrong = (
-        meeting(lies(found.seen, home, looking), calm, times)
+        meeting(evidence, lies(found.seen, home, looking), calm)
         .where(~F.arrays_overlap(way(here, there), "broken"))
         .withColumn("home", there)
         .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
@@ -64,7 +64,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
     key = ("world", "seen_by", "epoch", "group", "from_at")
     stuck = undoubted(
-        meeting(found.blocked, calm, times)
+        meeting(evidence, found.blocked, calm)
         .where(~F.array_contains("broken", here))
         .groupBy(*key)
         .agg(F.min("moment").alias("moment")),
@@ -76,7 +76,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     blocked = F.format_string(
         f"members on %s are blocked in %s, {bound_s:g} s after everything works", "seen_by", "group"
     )
-    fine = meeting(looking, calm, times).groupBy(*key).agg(F.min("moment").alias("moment"))
+    fine = meeting(evidence, looking, calm).groupBy(*key).agg(F.min("moment").alias("moment"))
     return (
         shaped(
             offences, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=text
@@ -96,16 +96,11 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     )
 
 
-def working(evidence: Evidence, bound_s: float) -> DataFrame:
+def working(evidence: Evidence, bound_s: float) -> list[Calm]:
     """Stretches without a disturbance in which nothing is broken but hosts."""
-    waited = evidence.disturbances.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
-    hosts = evidence.homes.groupBy("world").agg(
-        F.flatten(F.collect_list(F.array("home", F.concat(F.lit("^"), "home")))).alias("of_hosts")
-    )
-    return (
-        with_broken(waited, evidence.faults, evidence.times)
-        .drop("moment")
-        .join(F.broadcast(hosts), "world")
-        .where(F.size(F.array_except("broken", "of_hosts")) == 0)
-        .drop("of_hosts")
-    )
+    facts = evidence.facts
+    hosts: dict[str, set[str]] = {}
+    for world, home in facts.homes:
+        hosts.setdefault(world, set()).update((home, f"^{home}"))
+    calm = facts.with_broken(waiting(facts.disturbances, bound_s))
+    return [each for each in calm if each.world in hosts and hosts[each.world].issuperset(each.broken)]

@@ -4,45 +4,48 @@ The events themselves are read anew by every audit, and only in the columns that
 history they are kept too, and what grows with them: who saw whom, and where that was wrong.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from functools import cached_property, wraps
-from typing import Self
+from itertools import starmap
+from typing import Any, Final, Self
 
-from pyspark.sql import DataFrame, Row
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from rostra.history.audits.clocks import Clocks, clocks, corrected
-from rostra.history.audits.findings import (
-    CLOCK,
-    CONTRADICTION,
-    FINDINGS,
-    OPEN_END,
-    by_world,
-    doubts,
-    known_lives,
-    simulated,
-    unbelieved,
-    unheard,
-    unread,
-)
-from rostra.history.audits.kept import copied, kept
-from rostra.history.audits.lies_fast_path import LASTING_S, lasting
-from rostra.history.audits.marks import kinds, marks
-from rostra.history.audits.truth import (
-    DISTURBING,
-    at_fault,
-    between,
-    calm,
-    faults,
-    informed,
-    lies,
-    span,
-)
-from rostra.history.questions.lives import lives
+from rostra.history.arrow_fast_path import EventSource, answered, origin_of, whole_lives
+from rostra.history.audits.clocks import Clocks, clocks, corrected, shifted
+from rostra.history.audits.facts import Facts, WriterHole, WriterLife, lives_of, relived, rows_of
+from rostra.history.audits.findings import DOUBTS, DOUBTS_OF_WORLD, FINDINGS, by_world
+from rostra.history.audits.kept import copied, handed_on, kept, table_of
+from rostra.history.audits.lies_fast_path import GIVEN_ROWS, LASTING_S, Lying, known, lasting
+from rostra.history.audits.marks import MARKS, kinds, marks
+from rostra.history.audits.truth import LIES, lies
+from rostra.history.questions.follows import FOLLOWS
+from rostra.history.questions.lives import LIVES, holes, parts
 from rostra.history.questions.stays import ended_with_lives, memberships, stays
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
+
+LIVED: Final = StructType([LIVES[name] for name in WriterLife._fields])
+LOOKING: Final = StructType(FOLLOWS.fields[:-1])
+
+
+def texts(*names: str) -> StructType:
+    return StructType([StructField(name, StringType()) for name in names])
+
+
+TIMES: Final = StructType(
+    [*texts("world"), StructField("oldest", TimestampType()), StructField("newest", TimestampType())]
+)
+
+
+def leave() -> Column:
+    """One number for a leave, by its stamp."""
+    return F.xxhash64("world", "group", "member", "life", "stamp").alias("key")
+
 
 Audit = Callable[..., DataFrame]
 
@@ -68,17 +71,15 @@ class Evidence:
         self._table = table
         self._left_out = tuple(left_out)
         self._contradicted = sorted(set(contradicted))
-        self._calm: dict[float, DataFrame] = {}
         self._kept: list[DataFrame] = []
         self._judged: dict[Hashable, DataFrame] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Worked out once, until `release`: a fact that follows from lives and marks, and does not outgrow
-        them. To hold what turns out to be few is planned twice."""
-        return copied(frame) if self._few else self.hold(frame)
+        """Worked out once: rows of which it is known that they are few."""
+        return copied(frame)
 
     def hold(self, frame: DataFrame) -> DataFrame:
-        """The same for what may grow with the events."""
+        """The same for what may grow with the events; until `release`."""
         return copied(frame) if self._rows <= TINY_ROWS else self._held(kept(frame))
 
     def once(self, frame: DataFrame) -> DataFrame:
@@ -92,8 +93,14 @@ class Evidence:
     def judged(self, key: Hashable, judge: Callable[[], DataFrame]) -> DataFrame:
         """What was found once under this key: of a small history it is not judged again for what broke."""
         if key not in self._judged:
-            self._judged[key] = self.once(judge())
+            made = judge()
+            self._judged[key] = made if made is self.nothing else self.once(made)
         return self._judged[key]
+
+    @cached_property
+    def nothing(self) -> DataFrame:
+        """What an audit finds that has nothing to look at (`FINDINGS`)."""
+        return self.few([], FINDINGS)
 
     @cached_property
     def events(self) -> DataFrame:
@@ -112,59 +119,76 @@ class Evidence:
         return rows.where(F.col("kind").isin(*there) if there else F.lit(False))
 
     @cached_property
+    def by_life(self) -> EventSource | None:
+        """Of a large history, files of which tasks can read whole lives in order, as they were written: of a
+        journal, or of tables to which no rows came late. None if clocks are off."""
+        origin = origin_of(self._given)
+        if origin is None or self._rows <= SMALL_ROWS or self.clocks.ahead_us:
+            return None
+        if origin.by_life:
+            return origin
+        if self._table is None:
+            return None
+        return whole_lives(origin, rows_of(self._parts, "source", "writer", "rows"))
+
+    @cached_property
     def kinds(self) -> frozenset[str]:
         """Kinds of rows that this history has: looked through once for all audits."""
         return kinds(self._read)
 
     @cached_property
-    def marks(self) -> DataFrame:
-        """Rows of kinds that are few: for whoever needs nothing else."""
-        off = self.clocks.ahead_us
-        return self.keep(corrected(self._marks_as_written, off)) if off else self._marks_as_written
-
-    @cached_property
     def clocks(self) -> Clocks:
         """Those that are off by more than a promise bears."""
-        return clocks(self._read, self._marks_as_written, self.simulated)
+        return clocks(self._read, self._as_written)
 
     @cached_property
-    def simulated(self) -> DataFrame:
-        """Worlds whose truth a simulator wrote down."""
-        return self.keep(simulated(self._lives_as_written))
+    def facts(self) -> Facts:
+        """What follows from lives and marks, by clocks that are right."""
+        given, off = self._as_written, self.clocks.ahead_us
+        lives, marks = given.lives, given.marks
+        if off:
+            shift = {key: -us for key, us in off.items()}
+            lives = relived(
+                life._replace(began_at=life.began_at + us, last_at=life.last_at + us)
+                for life in lives
+                for us in (shift.get(life.key, 0),)
+            )
+            marks = shifted(marks, shift)
+        torn = [life for life in lives if not life.whole]
+        missing = rows_of(holes(self.events, self.few(torn, LIVED)).toArrow()) if torn else ()
+        return Facts(
+            lives,
+            marks,
+            starmap(WriterHole, missing),
+            self._left_out,
+            self._contradicted,
+            self.clocks.doubted,
+        )
+
+    def few(self, rows: Collection[tuple[Any, ...]], schema: StructType) -> DataFrame:
+        """Facts as a table, for a plan of Spark, which sees at once what follows from none."""
+        return handed_on(self._given.sparkSession, table_of(rows, schema), schema)
+
+    @cached_property
+    def marks(self) -> DataFrame:
+        """Rows of kinds that are few: for whoever needs nothing else."""
+        return handed_on(self._given.sparkSession, self.facts.marks, MARKS)
 
     @cached_property
     def lived(self) -> DataFrame:
         """The lives of all writers, also those that only neighbours tell of; with crashes that were
         witnessed."""
-        return self.keep(known_lives(self._all_lives, self.marks))
+        return self.few(self.facts.lived, LIVED)
 
     @cached_property
     def doubts(self) -> DataFrame:
-        found = doubts(self.events, self._all_lives, self.simulated)
-        if self._left_out:
-            found = found.unionByName(unread(self._lives, self._left_out))
-        for which, what in ((self.clocks.doubted, CLOCK), (self._contradicted, CONTRADICTION)):
-            if which:
-                found = found.unionByName(unbelieved(self._lives, which, what))
-        return self.keep(found)
+        return self.few(self.facts.doubts, DOUBTS)
 
     @cached_property
     def doubted(self) -> DataFrame | None:
         """They, for `undoubted`; None if there are none."""
-        return self.keep(by_world(self.doubts)) if self.doubts_of else None
-
-    @cached_property
-    def doubts_of(self) -> dict[str, Row]:
-        """How many there are of each world, and when they begin: doubts, doubted_at, open, open_at (in
-        seconds since 1970)."""
-        is_open, is_whole_life = F.col("what") == OPEN_END, F.col("what").isin(CLOCK, CONTRADICTION)
-        counted = self.doubts.groupBy("world").agg(
-            F.count_if(~is_open).alias("doubts"),
-            F.min(F.when(~is_open & ~is_whole_life, F.col("from_at"))).alias("doubted_at"),
-            F.count_if(is_open).alias("open"),
-            F.unix_seconds(F.min(F.when(is_open, F.col("from_at")))).alias("open_at"),
-        )
-        return {row["world"]: row for row in counted.collect()}
+        doubts = self.facts.doubts
+        return self.few(by_world(doubts), DOUBTS_OF_WORLD) if doubts else None
 
     def remarks(self) -> dict[str, str]:
         """What every verdict says of a world: whose clocks are off, and whose rows contradict each other."""
@@ -174,36 +198,14 @@ class Evidence:
         return {world: "; ".join(texts) for world, texts in said.items()}
 
     @cached_property
-    def worlds(self) -> list[str]:
-        return sorted(row["world"] for row in self.times.collect())
-
-    @cached_property
-    def shares(self) -> dict[str, float]:
-        """How much can be judged of each world of which not all can be."""
-        from rostra.history.audits.coverage import coverage
-
-        if not self.doubts_of:
-            return {}
-        summed = coverage(self).groupBy("world").agg((F.sum("known_s") / F.sum("seconds")).alias("share"))
-        return {row["world"]: row["share"] for row in summed.collect()}
-
-    @cached_property
     def times(self) -> DataFrame:
-        """When each world's journals begin and end."""
-        return self.keep(span(self._lives))
-
-    @cached_property
-    def faults(self) -> DataFrame:
-        return self.keep(faults(self.marks, self.simulated, self.lived))
-
-    @cached_property
-    def at_fault(self) -> DataFrame:
-        return self.keep(at_fault(self.faults, self.times))
+        """When each world's journals begin and end: world, oldest, newest."""
+        return self.few([(world, *times) for world, times in sorted(self.facts.times.items())], TIMES)
 
     @cached_property
     def informed(self) -> DataFrame:
         """Who followed which group, from the first list on."""
-        return self.keep(informed(self.marks, self.lived))
+        return self.few(self.facts.informed, LOOKING)
 
     @cached_property
     def speaking(self) -> DataFrame:
@@ -212,31 +214,28 @@ class Evidence:
         told = self.of("absolute", "joined").where(F.col("change") == "joined")
         return self.keep(told.where(F.col("stamp").isNull()).select("world", "group").distinct())
 
-    def calm(self, bound_s: float) -> DataFrame:
-        """When everything must be right."""
-        if bound_s not in self._calm:
-            found = calm(self.marks, self.simulated, self.times, self.faults, bound_s)
-            self._calm[bound_s] = self.keep(found)
-        return self._calm[bound_s]
+    @cached_property
+    def unmade(self) -> DataFrame:
+        """Leaves that hosts were told of and no home made: key (`leave`). Names travel only with these."""
+        told = self.of("left").where(F.col("news") & F.col("stamp").isNotNull())
+        made = self.of("member-left").select(leave())
+        return self.hold(told.select(leave()).join(made, "key", "left_anti").distinct())
 
     @cached_property
     def homes(self) -> DataFrame:
         """Hosts whose journals are here: world, home. Of members of others nobody says if they are there."""
-        agents = self.lived.where(F.col("role") == "agent")
-        return self.keep(agents.select("world", F.col("writer").alias("home")).distinct())
+        return self.few(self.facts.homes, texts("world", "home"))
 
     @cached_property
     def accusers(self) -> DataFrame:
         """Writers whose journals are here, from a beginning on: world, accuser."""
-        begun = self.marks.where(F.col("kind") == "started")
-        return self.keep(begun.select("world", F.col("writer").alias("accuser")).distinct())
+        return self.few(self.facts.accusers, texts("world", "accuser"))
 
     @cached_property
     def downs(self) -> DataFrame:
         """Who gave up whom, and when: world, accuser, accused, down_at."""
-        down = self.marks.where(F.col("kind") == "link-down")
-        names = (F.col("writer").alias("accuser"), F.col("peer").alias("accused"))
-        return self.keep(down.select("world", *names, F.col("at").alias("down_at")))
+        down_at = StructField("down_at", TimestampType())
+        return self.few(self.facts.downs, texts("world", "accuser", "accused").add(down_at))
 
     @cached_property
     def stays(self) -> DataFrame:
@@ -268,42 +267,28 @@ class Evidence:
         return self._lasting if bound_s >= LASTING_S else self.lies
 
     @cached_property
-    def disturbances(self) -> DataFrame:
-        """From everything that fails or works again to the next such thing: world, since, calm_until."""
-        marks, kind = self.marks, F.col("kind")
-        done = marks.where(kind.isin("server-changed", "line-changed") & (F.col("role") == "sim"))
-        seen = marks.where(kind.isin(*DISTURBING)).join(F.broadcast(self.simulated), "world", "left_anti")
-        return self.keep(between(done.unionByName(seen), self.times))
-
-    @cached_property
     def _lasting(self) -> DataFrame:
         if self._rows <= SMALL_ROWS:
             return self.lies
-        moments = self.disturbances.select("world", F.col("since").alias("at"))
-        facts = (self.informed, moments, self.simulated, self.times)
-        return self.hold(lasting(self.stays, self._home, *facts, self._rows))
+        found = known(self.facts)
+        if self.by_life is None or self._rows > GIVEN_ROWS:
+            return self.hold(lasting(self.stays, self._home, found, self._rows))
+        ends = {life.key: life.last_at for life in self.facts.lived if life.ended_by is not None}
+        home = self._home.select("world", "group", "member", "joined_at", "left_at").toArrow()
+        return self.hold(answered(self._given, self.by_life, Lying(found, ends, home), LIES))
 
     @cached_property
-    def _all_lives(self) -> DataFrame:
-        missed = self.keep(unheard(self._lives, self.marks, self.simulated))
-        return self._lives if missed.isEmpty() else self.keep(self._lives.unionByName(missed))
+    def _as_written(self) -> Facts:
+        """By the clocks of the writers."""
+        return Facts(self._lives, marks(self._read).toArrow())
 
     @cached_property
-    def _lives(self) -> DataFrame:
-        return self.keep(lives(self.events)) if self.clocks.ahead_us else self._lives_as_written
+    def _lives(self) -> list[WriterLife]:
+        return lives_of(self._parts)
 
     @cached_property
-    def _lives_as_written(self) -> DataFrame:
-        return self._held(kept(lives(self._given)))
-
-    @cached_property
-    def _marks_as_written(self) -> DataFrame:
-        return self.hold(marks(self._read))
-
-    @cached_property
-    def _few(self) -> bool:
-        """Are lives and marks?"""
-        return not (self._lives_as_written.is_cached or self._marks_as_written.is_cached)
+    def _parts(self) -> pa.Table:
+        return parts(self._given).toArrow()
 
     @cached_property
     def _read(self) -> DataFrame:
@@ -315,7 +300,7 @@ class Evidence:
 
     @cached_property
     def _rows(self) -> int:
-        return sum(row["rows"] for row in self._lives_as_written.select("rows").collect())
+        return sum(life.rows for life in self._lives)
 
     def __enter__(self) -> Self:
         return self
@@ -337,7 +322,7 @@ def judged_with(*kinds: str) -> Callable[[Audit], Audit]:
         @wraps(audit)
         def judge(evidence: Evidence, **bounds: float) -> DataFrame:
             if evidence.kinds.isdisjoint(kinds):
-                return evidence.doubts.sparkSession.createDataFrame([], FINDINGS)
+                return evidence.nothing
             return audit(evidence, **bounds)
 
         return judge

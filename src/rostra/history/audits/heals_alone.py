@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.facts import waiting
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import meeting, sharing, with_broken
+from rostra.history.audits.truth import CALM_HOURS, calm_hours, meeting, sharing
 from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
 
@@ -24,13 +25,12 @@ BOUND_S: Final = 60.0
 
 def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every member that was out of sight when something happened, and in reach (`FINDINGS`)."""
-    turns = evidence.disturbances
+    turns = evidence.facts.disturbances
     missing = evidence.lasting(bound_s).where(F.col("what") == "missing")
-    waited = turns.withColumn("wait_us", F.lit(int(bound_s * 1e6)))
-    calm = with_broken(waited, evidence.faults, evidence.times).drop("moment")
+    calm = evidence.facts.with_broken(waiting(turns, bound_s))
     here, there = F.col("seen_by"), host_of(F.col("member"))
     still = (
-        meeting(missing, calm, evidence.times)
+        meeting(evidence, missing, calm)
         .where((F.col("from_at") <= F.col("since")) & (F.col("moment") < F.col("calm_until")))
         .where(~F.arrays_overlap(way(here, there), "broken"))
     )
@@ -50,9 +50,9 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .withColumn("from_at", F.col("until_at"))
         .withColumn("end", F.col("until_at"))
     )
-    others = turns.withColumn("fault_from", F.col("since")).withColumn("fault_until", F.col("calm_until"))
+    others = evidence.few(calm_hours(turns), CALM_HOURS)
     healed = (
-        sharing(mended, others, ["world"])
+        sharing(mended, others, "since", "calm_until", ["world"])
         .where(F.col("missed_at") < F.col("since"))  # what is new in that very moment comes after it
         .where(seconds(F.col("since"), F.col("until_at")) <= bound_s)
         .withColumn("from_at", F.col("missed_at"))

@@ -7,10 +7,33 @@ rows are handed on as these rows, with nothing behind them; and where there are 
 once what need not be done.
 """
 
-from typing import Final
+from collections.abc import Collection
+from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+_TYPES: Final[dict[DataType, pa.DataType]] = {
+    StringType(): pa.string(),
+    LongType(): pa.int64(),
+    IntegerType(): pa.int32(),
+    DoubleType(): pa.float64(),
+    BooleanType(): pa.bool_(),
+    DateType(): pa.date32(),
+    TimestampType(): pa.timestamp("us", tz="UTC"),
+}
 
 FEW_ROWS: Final = 10_000
 """They travel with every plan that needs them."""
@@ -24,15 +47,33 @@ def kept(frame: DataFrame) -> DataFrame:
         made.count()  # all of them, so that Spark knows how many there are when it plans what follows
         return made
     made.unpersist()
-    return _handed_on(frame, rows)
+    return handed_on(frame.sparkSession, rows, frame.schema)
 
 
 def copied(frame: DataFrame) -> DataFrame:
     """The same for a frame of which it is known that it has few rows: nothing but one job."""
-    return _handed_on(frame, frame.toArrow())
+    return handed_on(frame.sparkSession, frame.toArrow(), frame.schema)
 
 
-def _handed_on(frame: DataFrame, rows: pa.Table) -> DataFrame:
+def handed_on(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """In one place: nothing has to be brought together for a window or a sum over them."""
-    made = frame.sparkSession.createDataFrame(rows, frame.schema)
+    made = spark.createDataFrame(rows, schema)
     return made.coalesce(1) if rows.num_rows else made
+
+
+def table_of(rows: Collection[tuple[Any, ...]], schema: StructType) -> pa.Table:
+    """In Arrow, with columns for as many values of each row as the schema has. Times are microseconds since
+    1970."""
+    fields = pa.schema([pa.field(field.name, _in_arrow(field.dataType)) for field in schema])
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    made = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=False)]
+    return pa.table(made, schema=fields)
+
+
+def _in_arrow(kind: DataType) -> pa.DataType:
+    """As Spark has it, to the name of a list's element."""
+    if isinstance(kind, ArrayType):
+        return pa.list_(pa.field("element", _in_arrow(kind.elementType)))
+    if isinstance(kind, StructType):
+        return pa.struct([pa.field(field.name, _in_arrow(field.dataType)) for field in kind])
+    return _TYPES[kind]

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.every_change import working
 from rostra.history.audits.evidence import Evidence, judged_with
+from rostra.history.audits.facts import Calm
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import lies, meeting
 from rostra.history.places import host_of, way
@@ -135,7 +136,7 @@ def judged(
     agents = there.groupBy(*key).agg(F.collect_set("writer").alias("writers"))
     writers = F.col("writers")
     broken = undoubted(
-        meeting(wrong, calm, evidence.times).join(F.broadcast(agents), key),
+        meeting(evidence, wrong, calm).join(F.broadcast(agents), key),
         evidence.doubted,
         writers,
         F.col("moment"),
@@ -155,7 +156,7 @@ def lists_judged(evidence: Evidence, bound_s: float, *wrongs: str) -> DataFrame:
     here, home = F.col("seen_by"), host_of(F.col("member"))
     found = lies(listed(evidence), at_home(evidence), led).where(F.col("what").isin(*wrongs))
     wrong = (
-        meeting(found, calm, evidence.times)
+        meeting(evidence, found, calm)
         .where(~F.arrays_overlap(way(here, home), "broken"))
         .withColumn("home", home)
         .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
@@ -184,9 +185,9 @@ def lists_judged(evidence: Evidence, bound_s: float, *wrongs: str) -> DataFrame:
     )
 
 
-def _fine(evidence: Evidence, there: DataFrame, calm: DataFrame) -> DataFrame:
+def _fine(evidence: Evidence, there: DataFrame, calm: list[Calm]) -> DataFrame:
     return shaped(
-        meeting(there, calm, evidence.times),
+        meeting(evidence, there, calm),
         FINDINGS,
         broken=F.lit(False),
         at="moment",

@@ -1,9 +1,15 @@
-"""Of a large history, the lies that may matter (`truth.lies`): found in Arrow, some members of one group at a
-time. Nearly all lies are news on their way, and none of those ever becomes a row of Spark's.
+"""Of a large history, the lies that may matter (`truth.lies`), found in Arrow. Nearly all lies are news on
+their way, and none of those ever becomes a row of Spark's.
 
-    told, home ──▶ exchange by group and part of its members ──▶ task: steps, in order of time ──▶ few lies
+    files of whole lives, memberships at home ──▶ task: steps, in order of time ──▶ few lies
+
+    told, home ──▶ exchange by group and part of its members ──▶ the same, some members of one group at a time
+
+The first way is for as many memberships as every task can be given; the second holds as much, however long a
+history is.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,13 +19,22 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rostra.history.arrow import STAYS_IN_ARROW
+from rostra.history.arrow_fast_path import SegmentRun, read
+from rostra.history.audits.facts import Facts, rows_of
 from rostra.history.audits.truth import LIES
+from rostra.history.intervals import numbers, stretches
+from rostra.history.questions.arrow_fast_path import Stays
+from rostra.history.runs import Key
 
 LASTING_S: Final = 1.0
 """A lie that lasts so long is worth a look, whatever happened meanwhile."""
 
 ROWS_PER_PART: Final = 1_000_000
 """Events of which the members of one task are told, or so: what it holds does not grow with the history."""
+
+GIVEN_ROWS: Final = 10_000_000
+"""Of so many events, every task is given all memberships at home: some ten megabytes."""
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 TIME: Final = pa.timestamp("us", tz="UTC")
@@ -32,28 +47,27 @@ class Known(NamedTuple):
 
     lookers: dict[tuple[str, str], list[tuple[str, int, int]]]  # who looked at a group of a world, and when
     newest: dict[str, int]  # the end of a world's journals
-    moments: dict[str, list[int]]  # at which something happened in a world
-    simulated: frozenset[str]  # worlds
+    moments: dict[str, list[int]]  # at which something happened in a world, or a simulator settled it
+    least_us: int  # what lasts so long matters in any case
 
 
-def lasting(
-    told: DataFrame,
-    home: DataFrame,
-    informed: DataFrame,
-    moments: DataFrame,
-    simulated: DataFrame,
-    times: DataFrame,
-    rows: int,
-) -> DataFrame:
+def known(facts: Facts) -> Known:
+    lookers: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
+    for each in facts.informed:
+        until = NEVER if each.until_at is None else each.until_at
+        lookers.setdefault((each.world, each.group), []).append((each.seen_by, each.from_at, until))
+    moments: dict[str, set[int]] = {}
+    settled = facts.marked(("settled",), "world", "at")
+    for world, at in (*settled, *((turn.world, turn.since) for turn in facts.disturbances)):
+        moments.setdefault(world, set()).add(at)
+    newest = {world: times[1] for world, times in facts.times.items()}
+    in_order = {world: sorted(times) for world, times in moments.items()}
+    return Known(lookers, newest, in_order, int(LASTING_S * 1e6))
+
+
+def lasting(told: DataFrame, home: DataFrame, known: Known, rows: int) -> DataFrame:
     """Of the lies between sight (`told`) and memberships at home the ones that lasted for a second, or in
-    which one of these `moments` lies (world, at); and all of simulated worlds (`LIES`). `rows` is the number
-    of events."""
-    known = Known(
-        _lookers(informed),
-        dict(times.select("world", F.unix_micros("newest")).collect()),
-        _moments(moments),
-        frozenset(row["world"] for row in simulated.collect()),
-    )
+    which something happened (`LIES`). `rows` is the number of events."""
     part = F.pmod(F.xxhash64("member"), F.lit(1 + rows // ROWS_PER_PART))
     key = F.xxhash64("world", "group", part).alias("key")  # quicker to sort by than names are
     stays, memberships = (
@@ -66,6 +80,51 @@ def lasting(
         return lies(known, world, group, told, home)
 
     return stays.cogroup(memberships).applyInArrow(found, LIES)
+
+
+class Lying(NamedTuple):
+    """What a task does with lives of some writers: their stays, beside all memberships."""
+
+    known: Known
+    ends: dict[Key, int]  # of lives
+    home: pa.Table  # world, group, member, joined_at, left_at
+
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        told = pa.concat_tables([*Stays()(segment_run), STAYS_IN_ARROW.empty_table()]).combine_chunks()
+        left = _us(told["left_at"]).copy()
+        for start, stop, key in stretches(told):
+            mine = left[start:stop]
+            mine[mine == NEVER] = self.ends.get(key, NEVER)
+        told = told.drop_columns(["left_at"]).append_column("left_at", _times(left))
+        hosts = set()
+        for rows in read(segment_run, ("world", "writer")):
+            hosts |= set(rows_of(rows.take(pa.array(_firsts(numbers(rows, ("world", "writer")))))))
+        lookers = {
+            place: own
+            for place, those in self.known.lookers.items()
+            if (own := [looker for looker in those if (place[0], looker[0]) in hosts])
+        }
+        known, home = self.known._replace(lookers=lookers), _by_group(self.home)
+        seen = _by_group(told)
+        for place in sorted(lookers.keys() | seen.keys()):
+            if place in seen or place in home:
+                yield lies(known, *place, seen.get(place, told[:0]), home.get(place, self.home[:0]))
+
+
+def _firsts(values: Numbers) -> Numbers:
+    return np.unique(values, return_index=True)[1]
+
+
+def _by_group(rows: pa.Table) -> dict[tuple[str, str], pa.Table]:
+    """Rows of each group of a world."""
+    number = numbers(rows, ("world", "group"))
+    order = np.argsort(number, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(number[order]) != 0)[: len(order)])
+    found = {}
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        some = rows.take(pa.array(order[start:stop]))
+        found[some["world"][0].as_py(), some["group"][0].as_py()] = some
+    return found
 
 
 def lies(known: Known, world: str, group: str, told: pa.Table, home: pa.Table) -> pa.Table:
@@ -125,7 +184,7 @@ def _lies(
     end = np.where(until == NEVER, known.newest.get(world, 0), until)
     moments = _numbers(known.moments.get(world, []))
     holds = np.searchsorted(moments, at, "left") < np.searchsorted(moments, end, "right")
-    matters = (end - at >= int(LASTING_S * 1e6)) | holds | (world in known.simulated)
+    matters = (end - at >= known.least_us) | holds
     chosen = np.flatnonzero((is_seen != is_due) & matters)
     hosts, members = names
     until = until[chosen]
@@ -136,7 +195,7 @@ def _lies(
         "member": members.take(pa.array(story[chosen] % len(members))),
         "what": pa.array(np.where(is_seen[chosen], "ghost", "missing"), pa.string()),
         "from_at": pa.array(at[chosen]).cast(TIME),
-        "until_at": pa.array(np.where(until == NEVER, 0, until), mask=until == NEVER).cast(TIME),
+        "until_at": _times(until),
         "mended": pa.array(mended[chosen]),
     }
     return pa.table([made[name] for name in LIES.names], schema=_SCHEMA)
@@ -150,24 +209,13 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-def _lookers(informed: DataFrame) -> dict[tuple[str, str], list[tuple[str, int, int]]]:
-    found: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
-    times = (F.unix_micros("from_at"), F.coalesce(F.unix_micros("until_at"), F.lit(NEVER)))
-    for world, group, host, begins, ends in informed.select("world", "group", "seen_by", *times).collect():
-        found.setdefault((world, group), []).append((host, begins, ends))
-    return found
-
-
-def _moments(moments: DataFrame) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for world, at in moments.select("world", F.unix_micros("at")).distinct().collect():
-        found.setdefault(world, []).append(at)
-    return {world: sorted(times) for world, times in found.items()}
-
-
 def _us(times: pa.ChunkedArray) -> Numbers:
     found: Numbers = pc.fill_null(times.cast(pa.int64()), NEVER).to_numpy()
     return found
+
+
+def _times(us: Numbers) -> pa.Array:
+    return pa.array(np.where(us == NEVER, 0, us), mask=us == NEVER).cast(TIME)
 
 
 def _chunks(values: pa.ChunkedArray) -> list[pa.Array]:

@@ -1,4 +1,4 @@
-"""The heavy half of `per-source-order` straight from the files: what one life was told, in Arrow.
+"""The heavy half of `per-source-order` straight from the files: what lives were told, in Arrow.
 
 The rows of a life are read in order, so only stories (one member in one group) have to be put side by side.
 What is kept between two stretches of rows is the last that was told in each story.
@@ -25,15 +25,15 @@ COLUMNS: Final = (
     *("group", "member", "life", "stamp"),
 )
 KEPT: Final = ("world", "writer", "epoch", "seq", "at", "group", "member", "life", "stamp")
-STORY: Final = ("group", "member")
+STORY: Final = ("world", "writer", "epoch", "group", "member")
 FINDINGS_IN_ARROW: Final = in_arrow(FINDINGS)
 
 Stamp = tuple[int, int]
-Story = tuple[str | None, str]  # group and member
+Story = tuple[Any, ...]
 
 
 class StampComparison(Struct, frozen=True):
-    """Every comparison of two stamps in one life (`FINDINGS`)."""
+    """Every comparison of two stamps in whole lives (`FINDINGS`)."""
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         suspects: set[Story] = set()
@@ -76,7 +76,7 @@ def _compared(
     back = (life[after] < life[before]) | ((life[after] == life[before]) & (stamp[after] < stamp[before]))
     comparable = known[after] & known[before]
     for place in after[back & comparable]:
-        suspects.add((rows["group"][int(place)].as_py(), rows["member"][int(place)].as_py()))
+        suspects.add(tuple(rows[name][int(place)].as_py() for name in STORY))
     is_last = np.append(~same, True)
     return _fine(rows, after[comparable & ~back]), rows.take(pa.array(np.sort(order[is_last])))
 
@@ -95,13 +95,13 @@ def _fine(rows: pa.Table, places: NDArray[np.int64]) -> pa.Table:
 
 def _by_observer(segment_run: SegmentRun, suspects: set[Story]) -> pa.Table:
     """The observers told apart, of the stories in which something went back for their host as a whole."""
-    members = {member for _, member in suspects}
+    members = {member for *_, member in suspects}
     before: dict[tuple[Story, str], Stamp | None] = {}
     found: list[dict[str, Any]] = []
     for rows in read(segment_run, (*COLUMNS, "observers")):
         chosen = _is_told(rows) & is_one_of(rows["member"], *members)
         for row in rows.filter(pa.array(chosen)).to_pylist():
-            story = (row["group"], row["member"])
+            story = tuple(row[name] for name in STORY)
             if story not in suspects:
                 continue
             now = None if row["life"] is None else (row["life"], row["stamp"])

@@ -1,52 +1,49 @@
 """Who is owed a list: whoever begins to follow, and whoever missed something because it read too slowly."""
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from collections import defaultdict
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
 
 from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.facts import met
 from rostra.history.audits.findings import FINDINGS
-from rostra.history.audits.truth import meeting
-from rostra.history.shape import shaped
+from rostra.history.runs import Key
+
+PAYING: Final = ("absolute", "snapshot", "unfollowed")
+COLUMNS: Final = ("world", "writer", "epoch", "group", "seq", "at", "kind", "observers", "told")
 
 
-def owed(evidence: Evidence, bound_s: float, debts: tuple[str, ...], complaint: str) -> DataFrame:
+def owed(evidence: Evidence, bound_s: float, debt: str, complaint: str) -> DataFrame:
     """Observers that were still owed a list in a calm (`FINDINGS`, all broken).
 
     `complaint` has room for the observer and the group. Rows that name only some of their observers pay
     every debt on their host: who the others are is not known.
     """
-    lived = evidence.lived
-    named = evidence.marks.where(F.col("kind").isin(*debts, "absolute", "snapshot", "unfollowed"))
-    crowd = (
-        named.where(F.col("told") > F.size("observers"))
-        .select("world", "writer", "epoch", "group")
-        .distinct()
-    )
-    turns = named.join(F.broadcast(crowd), ["world", "writer", "epoch", "group"], "left_anti").select(
-        "world", "writer", "epoch", "group", "seq", "at", "kind", F.explode("observers").alias("observer")
-    )
-    rest = (
-        Window.partitionBy("world", "writer", "epoch", "group", "observer")
-        .orderBy("seq")
-        .rowsBetween(1, Window.unboundedFollowing)
-    )
-    paid = F.when(F.col("kind").isin("absolute", "snapshot", "unfollowed"), F.col("at"))
-    ends = lived.select(
-        "world", "writer", "epoch", F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("life_end")
-    )
-    waits = (
-        turns.withColumn("paid_at", F.first(paid, ignorenulls=True).over(rest))
-        .where(F.col("kind").isin(*debts))
-        .join(F.broadcast(ends), ["world", "writer", "epoch"], "left")
-        .select(
-            *("world", "writer", "epoch", "group", "observer", "seq", F.col("at").alias("from_at")),
-            F.least("paid_at", "life_end").alias("until_at"),
-        )
-    )
-    late = (
-        meeting(waits, evidence.calm(bound_s), evidence.times)
-        .where(~F.array_contains("broken", F.col("writer")))  # a host that stands still is given nothing
-        .groupBy("world", "writer", "epoch", "group", "observer", "seq")
-        .agg(F.min("moment").alias("at"))
-    )
-    return shaped(late, FINDINGS, broken=F.lit(True), text=F.format_string(complaint, "observer", "group"))
+    facts = evidence.facts
+    turns: dict[tuple[Any, ...], list[tuple[int, int, str]]] = defaultdict(list)  # of each observer
+    crowds = set()
+    for *key, seq, at, kind, observers, told in facts.marked((debt, *PAYING), *COLUMNS):
+        if told is not None and observers is not None and told > len(observers):
+            crowds.add((*key,))
+        for observer in observers or ():
+            turns[(*key, observer)].append((seq, at, kind))
+    ends = {life.key: life.last_at for life in facts.lived if life.ended_by is not None}
+    waits = []
+    for (*key, observer), story in turns.items():
+        paid_at = ends.get(Key(*key[:3]))
+        for seq, at, kind in sorted(story, reverse=True):
+            if kind in PAYING:
+                paid_at = at
+            elif (*key,) not in crowds:
+                waits.append((((*key,), observer, seq), key[0], at, paid_at))
+    late: dict[Any, int] = {}
+    for wait, calm, moment in met(waits, facts.calm(bound_s), facts.times):
+        (_, writer, _, _), _, _ = wait
+        if writer not in calm.broken:  # a host that stands still is given nothing
+            late[wait] = min(moment, late.get(wait, moment))
+    found = [
+        (world, True, moment, writer, epoch, seq, complaint % (observer, group))
+        for ((world, writer, epoch, group), observer, seq), moment in late.items()
+    ]
+    return evidence.few(found, FINDINGS)

@@ -13,7 +13,7 @@ neighbours have already).
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.arrow_fast_path import answered, origin_of
+from rostra.history.arrow_fast_path import EventSource, answered, origin_of
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.order_fast_path import StampComparison
@@ -22,16 +22,15 @@ from rostra.history.shape import shaped
 
 def per_source_order(evidence: Evidence) -> DataFrame:
     """Every comparison of two stamps, and every report about a neighbour that repeats itself (`FINDINGS`)."""
-    events = evidence.events
-    straight = origin_of(events, by_life=True) is not None
-    told = events if straight else evidence.of("absolute", "joined", "left")
-    return told_in_order(told).unionByName(links_alternate(evidence))
+    origin = evidence.by_life
+    told = evidence.of("absolute", "joined", "left") if origin is None else evidence.events
+    return told_in_order(told, origin).unionByName(links_alternate(evidence))
 
 
-def told_in_order(events: DataFrame) -> DataFrame:
-    """The heavy half. Straight from a journal's files there is nothing to sort; else it is one exchange by a
+def told_in_order(events: DataFrame, origin: EventSource | None = None) -> DataFrame:
+    """The heavy half. Straight from files (`origin`) there is nothing to sort; else it is one exchange by a
     64-bit hash, and one sort by two numbers."""
-    origin = origin_of(events, by_life=True)
+    origin = origin_of(events, by_life=True) if origin is None else origin
     if origin is not None:
         return answered(events, origin, StampComparison(), FINDINGS)
     told = events.where(

@@ -14,15 +14,19 @@ from what the ends of links report, so a host behind a link that both ends call 
 *Cannot see:* answers to questions. Their members are not in the journal, only their number.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.facts import Calm, met
 from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.obstacles import FOUND, in_the_way
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import in_the_way, meeting, sharing
+from rostra.history.audits.truth import meeting
 from rostra.history.places import host_of, way
 from rostra.history.shape import shaped
 
@@ -32,12 +36,12 @@ BOUND_S: Final = 30.0
 
 def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every stretch of following that met a calm, and everything wrong in one (`FINDINGS`)."""
-    times = evidence.times
-    calm = evidence.calm(bound_s)
+    facts = evidence.facts
+    calm = facts.calm(bound_s)
     here, there = F.col("seen_by"), host_of(F.col("member"))
     is_missing, is_ghost = F.col("what") == "missing", F.col("what") == "ghost"
 
-    lasted = meeting(evidence.lasting(bound_s), calm, times)
+    lasted = meeting(evidence, evidence.lasting(bound_s), calm)
     excused = F.when(is_missing, F.arrays_overlap(way(here, there), "broken")).otherwise(
         F.array_contains("broken", here)
     )
@@ -67,51 +71,34 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     offences = shaped(
         found, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=said
     )
-    judged = meeting(evidence.informed, calm, times)
-    fine = shaped(
-        judged.groupBy("world", "seen_by", "epoch", "group", "from_at").agg(F.min("moment").alias("at")),
-        FINDINGS,
-        broken=F.lit(False),
-        writer="seen_by",
-        seq=F.lit(None),
-        text=F.lit(None),
-    )
-    unlisted = owed(evidence, bound_s, ("followed",), "%s has followed %s and was never given a list")
-    return offences.unionByName(fine).unionByName(
+    followed = ((each[:5], each.world, each.from_at, each.until_at) for each in facts.informed)
+    judged: dict[tuple[str, str, int, str, int], int] = {}
+    for key, _, moment in met(followed, calm, facts.times):
+        judged[key] = min(moment, judged.get(key, moment))
+    fine = [
+        (world, False, moment, host, epoch, None, None)
+        for (world, host, epoch, _, _), moment in judged.items()
+    ]
+    unlisted = owed(evidence, bound_s, "followed", "%s has followed %s and was never given a list")
+    return offences.unionByName(evidence.few(fine, FINDINGS)).unionByName(
         undoubted(unlisted, evidence.doubted, F.array("writer"), F.col("at"))
     )
 
 
-def _hidden(evidence: Evidence, calm: DataFrame) -> DataFrame:
+def _hidden(evidence: Evidence, calm: Sequence[Calm]) -> DataFrame:
     """Members that are seen though the way to them is broken. Of a fault that lasts over several calms the
     first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
-    hot = calm.select(
-        "world",
-        "settled",
-        F.timestamp_micros(F.unix_micros("since") + F.col("wait_us")).alias("moment"),
-        F.explode("broken").alias("place"),
-    )
-    held = sharing(
-        hot.withColumn("from_at", F.col("moment")).withColumn("end", F.col("moment")),
-        evidence.at_fault,
-        ["world", "place"],
-    ).where((F.col("fault_from") < F.col("moment")) & (F.col("fault_until") >= F.col("moment")))
-    first = Window.partitionBy("world", "place", "fault_from").orderBy("moment")
-    asked = (
-        held.withColumn("nth", F.row_number().over(first))
-        .where(F.col("settled") | (F.col("nth") == 1))
-        .select("world", "place", F.col("moment").alias("fault_from"), F.col("moment").alias("fault_until"))
-        .distinct()
-    )
-    idle = hot.select("world", "moment", F.col("place").alias("seen_by")).distinct()
+    stays = evidence.seen.select("world", "seen_by", "group", "member", "left_at", "from_at", "end")
+    idle = sorted({(each.world, each.moment, place) for each in calm for place in each.broken})
+    schema = StructType([StructField("world", StringType()), FOUND[1], StructField("seen_by", StringType())])
     return (
-        in_the_way(evidence.seen, asked)
-        .withColumnRenamed("fault_from", "moment")
-        .where(F.col("from_at") < F.col("moment"))
-        .join(F.broadcast(idle), ["world", "moment", "seen_by"], "left_anti")
+        in_the_way(stays, evidence.facts.failing_first(calm))
+        .where(F.col("from_at") < F.col("fault_from"))
+        .join(F.broadcast(evidence.few(idle, schema)), ["world", "fault_from", "seen_by"], "left_anti")
         .select(
             *("world", "seen_by", "group", "member", F.lit("hidden").alias("what"), "from_at"),
-            *(F.col("left_at").alias("until_at"), "moment", F.col("moment").alias("since")),
+            *(F.col("left_at").alias("until_at"), F.col("fault_from").alias("moment")),
+            F.col("fault_from").alias("since"),
         )
         .distinct()
     )

@@ -13,10 +13,9 @@ What cannot be reached must not be seen. Which way is broken is known from a sim
 from what the two ends of a link and the gaps between two lives of a server say.
 """
 
-from bisect import bisect_left
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -29,10 +28,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rostra.history.audits.findings import LONG_AGO
-from rostra.history.places import host_of, place_of, way
-from rostra.history.questions.follows import follows
+from rostra.history.audits.facts import Calm, Fault
 from rostra.history.shape import shaped
+
+if TYPE_CHECKING:
+    from rostra.history.audits.evidence import Evidence
 
 LIES: Final = StructType(
     [
@@ -46,15 +46,6 @@ LIES: Final = StructType(
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # null: to the end of what is known
         StructField("mended", BooleanType(), nullable=False),  # the host was told; else the truth came round
-    ]
-)
-
-FAULTS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("place", StringType(), nullable=False),  # what does not work: see `places.place_of`
-        StructField("from_at", TimestampType(), nullable=False),
-        StructField("until_at", TimestampType(), nullable=True),  # null while it lasts
     ]
 )
 
@@ -72,16 +63,17 @@ CALM: Final = StructType(
 BUCKET_S: Final = 3600
 """What shares some time is looked for hour by hour, so that nothing is compared with another day."""
 
-DISTURBING: Final = (
-    *("link-up", "link-moved", "link-down"),
-    *("started", "closing", "server-changed", "line-changed"),
+BUCKET: Final = StructField("bucket", LongType(), nullable=False)
+CALM_HOURS: Final = StructType([*CALM.fields, BUCKET])
+FAULT_HOURS: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        StructField("place", StringType(), nullable=False),
+        StructField("fault_from", TimestampType(), nullable=False),
+        StructField("fault_until", TimestampType(), nullable=False),
+        BUCKET,
+    ]
 )
-"""Kinds of rows after which news may be late or lost for a while."""
-
-
-def span(lived: DataFrame) -> DataFrame:
-    """When each world's journals begin and end, from the lives of all writers: world, oldest, newest."""
-    return lived.groupBy("world").agg(F.min("began_at").alias("oldest"), F.max("last_at").alias("newest"))
 
 
 def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
@@ -135,241 +127,45 @@ def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
     )
 
 
-def informed(events: DataFrame, lived: DataFrame) -> DataFrame:
-    """As `follows`, but from the first list that the host was given: before that it is not wrong, it
-    waits."""
-    lists = (
-        events.where((F.col("kind") == "absolute") & (F.col("nth") == 0))
-        .select("world", F.col("writer").alias("seen_by"), "epoch", "group", F.col("at").alias("listed_at"))
-        .distinct()
-    )
-    key = ["world", "seen_by", "epoch", "group"]
-    return (
-        follows(events, lived)
-        .join(lists, key)
-        .where(
-            (F.col("listed_at") >= F.col("from_at"))
-            & (F.col("until_at").isNull() | (F.col("listed_at") <= F.col("until_at")))
-        )
-        .groupBy(*key, "from_at", "until_at", "ended_by")
-        .agg(F.min("listed_at").alias("listed_at"))
-        .select(*key, F.col("listed_at").alias("from_at"), "until_at", "ended_by")
-    )
-
-
-def faults(events: DataFrame, known: DataFrame, lived: DataFrame) -> DataFrame:
-    """What did not work, and when (`FAULTS`): as a simulator did it, or as the ends of links reported it."""
-    return (
-        _done(events)
-        .unionByName(_reported(events, lived).join(F.broadcast(known), "world", "left_anti"))
-        .where(F.col("until_at").isNull() | (F.col("until_at") > F.col("from_at")))
-    )
-
-
-def _done(events: DataFrame) -> DataFrame:
-    """A server is down from `crashed` to `started`, and not before it is first started; it stands still from
-    `paused` to `continued`; a line carries nothing from `cut` to `healed`.
-
-    The supervisor of a small world is asked only who stood still, which nobody else can know; what it cut is
-    judged, as in any real world, by what the ends of links made of it."""
-    turns = events.where(F.col("kind").isin("server-changed", "line-changed"))
-    change, by_simulator = F.col("change"), F.col("role") == "sim"
-    machines = (
-        (by_simulator & change.isin("started", "crashed"), "crashed", "started"),
-        (change.isin("paused", "continued", "started"), "paused", ""),
-        (by_simulator & change.isin("cut", "healed"), "cut", ""),
-    )
-    found = None
-    for concerned, fails, born in machines:
-        story = Window.partitionBy("world", "accuser", "peer").orderBy("at", "seq")
-        rows = (
-            turns.where(concerned)
-            .withColumn("until_at", F.lead("at").over(story))
-            .withColumn("is_first", F.row_number().over(story) == 1)
-        )
-        intervals = rows.where(change == fails)
-        if born:
-            unborn = rows.where(F.col("is_first") & (change == born))
-            intervals = intervals.unionByName(
-                unborn.withColumn("until_at", F.col("at")).withColumn("at", F.lit(LONG_AGO).cast("timestamp"))
-            )
-        is_line = F.col("accuser").isNotNull()
-        made = shaped(
-            intervals,
-            FAULTS,
-            place=place_of(F.when(~is_line, F.col("peer")), F.col("accuser"), F.col("peer")),
-            from_at="at",
-        )
-        found = made if found is None else found.unionByName(made)
-    assert found is not None
-    return found
-
-
-def _reported(events: DataFrame, lived: DataFrame) -> DataFrame:
-    """A link is down from `link-down` to the next `link-up` of the same end; a server, from its `closing`, or
-    a crash that somebody witnessed, to its next life.
-
-    Rows that merely cease say neither that their writer is gone nor that its links stay down: it may have
-    gone on, and its files not be here. Its neighbours say what became of their links to it.
-    """
-    life = ("world", "writer", "epoch")
-    ceased = F.when(F.coalesce(F.col("ended_by") == "unknown", F.lit(True)), F.col("last_at"))
-    story = Window.partitionBy("world", "writer", "peer").orderBy("epoch", "seq")
-    turns = (
-        events.where(F.col("kind").isin("link-up", "link-down"))
-        .withColumn("next_at", F.lead("at").over(story))
-        .withColumn("next_epoch", F.lead("epoch").over(story))
-        .where(F.col("kind") == "link-down")
-        .join(F.broadcast(lived.select(*life, ceased.alias("ceased_at"))), list(life), "left")
-    )
-    own = F.col("next_epoch") == F.col("epoch")
-    links = shaped(
-        turns,
-        FAULTS,
-        place=place_of(F.lit(None).cast("string"), F.col("writer"), F.col("peer")),
-        from_at="at",
-        until_at=F.when(own, F.col("next_at")).otherwise(F.coalesce("ceased_at", "next_at")),
-    )
-    next_life = Window.partitionBy("world", "writer").orderBy("epoch")
-    gaps = shaped(
-        lived.withColumn("until_at", F.lead("began_at").over(next_life)).where(
-            F.col("ended_by").isin("closing", "crash") & F.col("role").isin("agent", "server")
-        ),
-        FAULTS,
-        place="writer",
-        from_at="last_at",
-    )
-    return links.unionByName(gaps)
-
-
-def calm(
-    events: DataFrame, known: DataFrame, times: DataFrame, failed: DataFrame, bound_s: float
-) -> DataFrame:
-    """When everything must be right (`CALM`). `times` is the worlds' `span`, `failed` are their `faults`.
-
-    In a simulated world: whenever it settled. In another: from any disturbance to the next, if that is at
-    least `bound_s` later; whatever lasts so long in between is there to stay. Nothing begins or ceases to
-    work inside such a stretch.
-    """
-    settled = events.where(F.col("kind") == "settled").select(
-        "world",
-        F.timestamp_micros(F.unix_micros("at") - 1).alias("since"),
-        F.col("at").alias("calm_until"),
-        F.lit(1).alias("wait_us"),
-        F.lit(True).alias("settled"),
-    )
-    undisturbed = (
-        between(events.where(F.col("kind").isin(*DISTURBING)), times)
-        .join(F.broadcast(known), "world", "left_anti")
-        .withColumn("wait_us", F.lit(int(bound_s * 1e6)))
-        .withColumn("settled", F.lit(False))
-    )
-    return shaped(with_broken(settled.unionByName(undisturbed), failed, times), CALM)
-
-
-def between(disturbing: DataFrame, times: DataFrame) -> DataFrame:
-    """From each of these rows to the next: world, since, calm_until."""
-    story = Window.partitionBy("world").orderBy("at")
-    return (
-        disturbing.select("world", "at")
-        .distinct()
-        .withColumn("next_at", F.lead("at").over(story))
-        .join(F.broadcast(times), "world")
-        .select("world", F.col("at").alias("since"), F.coalesce("next_at", "newest").alias("calm_until"))
-    )
-
-
-def with_broken(stretches: DataFrame, failed: DataFrame, times: DataFrame) -> DataFrame:
-    """Those that are long enough, each with the places that do not work in it (`broken`)."""
-    long_enough = stretches.where(
-        F.unix_micros("calm_until") - F.unix_micros("since") >= F.col("wait_us")
-    ).withColumn("moment", F.timestamp_micros(F.unix_micros("since") + F.col("wait_us")))
-    failing = sharing(
-        long_enough.withColumn("from_at", F.col("moment")).withColumn("end", F.col("moment")),
-        at_fault(failed, times),
-        ["world"],
-    ).where((F.col("fault_from") < F.col("moment")) & (F.col("fault_until") >= F.col("moment")))
-    places = failing.groupBy("world", "since").agg(F.collect_set("place").alias("broken"))
-    return long_enough.join(F.broadcast(places), ["world", "since"], "left").withColumn(
-        "broken", F.coalesce("broken", F.array().cast("array<string>"))
-    )
-
-
-def meeting(intervals: DataFrame, stretches: DataFrame, times: DataFrame) -> DataFrame:
+def meeting(evidence: "Evidence", intervals: DataFrame, stretches: Sequence[Calm]) -> DataFrame:
     """Every interval (`from_at`, `until_at`) with every calm in which it lasted too long, and the `moment`
     from which on it had. What happens in the very microsecond of a moment comes after it."""
+    times = evidence.times
     ended = intervals.join(F.broadcast(times), "world").withColumn("end", F.coalesce("until_at", "newest"))
-    others = stretches.withColumn("fault_from", F.col("since")).withColumn("fault_until", F.col("calm_until"))
     begun = F.greatest("from_at", "since")
     lasted_us = F.unix_micros(F.least("end", "calm_until")) - F.unix_micros(begun)
     return (
-        sharing(ended, others, ["world"])
+        sharing(ended, evidence.few(calm_hours(stretches), CALM_HOURS), "since", "calm_until", ["world"])
         .where(lasted_us >= F.col("wait_us"))
         .withColumn("moment", F.timestamp_micros(F.unix_micros(begun) + F.col("wait_us")))
-        .drop("fault_from", "fault_until", "end", "oldest", "newest")
+        .drop("end", "oldest", "newest")
     )
 
 
-def in_the_way(intervals: DataFrame, failed: DataFrame) -> DataFrame:
-    """Every interval (`seen_by`, `member`, `from_at`, `end`) with every fault on the way between the two that
-    it shares time with; `failed` is `at_fault`."""
-    hours = hourly(failed, "fault_from", "fault_until")
-    placed = _in_hours(intervals, hours.select("world", "bucket").distinct()).withColumn(
-        "place", F.explode(way(F.col("seen_by"), host_of(F.col("member"))))
-    )
-    return _together(placed, hours, ["world", "place"])
+def calm_hours(stretches: Iterable[Calm]) -> list[tuple[Any, ...]]:
+    """Each of them in every hour that it has a part of (`CALM_HOURS`)."""
+    return [(*each, hour) for each in stretches for hour in hours(each.since, each.calm_until)]
 
 
-def _in_hours(intervals: DataFrame, hours: DataFrame) -> DataFrame:
-    """Every interval (`from_at` to `end`) in each of these hours (world, bucket) that it has a part of. Most
-    have none, and an interval may be years long: so how many of them come before any hour is looked up, and
-    not counted."""
-    found: dict[str, list[int]] = {}
-    for world, hour in sorted(map(tuple, hours.collect())):
-        found.setdefault(world, []).append(hour)
-    if not found:
-        return intervals.where(F.lit(False)).withColumn("bucket", F.lit(None).cast("long"))
-    known = pa.table(
-        {
-            "world": pa.array(found, pa.string()),
-            "first_hour": pa.array([those[0] for those in found.values()], pa.int64()),
-            "hours": pa.array(list(found.values()), pa.list_(pa.int64())),
-            "before": pa.array(
-                [
-                    [bisect_left(those, hour) for hour in range(those[0], those[-1] + 2)]
-                    for those in found.values()
-                ],
-                pa.list_(pa.int32()),
-            ),
-        }
-    )
+def fault_hours(faults: Iterable[Fault]) -> list[tuple[Any, ...]]:
+    """The same (`FAULT_HOURS`)."""
+    return [(*each, hour) for each in faults for hour in hours(each.from_at, each.until_at)]
 
-    def before(hour: Column) -> Column:
-        place = F.greatest(hour - F.col("first_hour"), F.lit(0))
-        return F.get("before", F.least(place, F.size("before") - 1).cast("int"))
 
+def hours(from_at: int, until_at: int) -> range:
+    width = BUCKET_S * 1_000_000
+    return range(from_at // width, until_at // width + 1 if until_at >= from_at else 0)
+
+
+def sharing(intervals: DataFrame, others: DataFrame, begins: str, ends: str, key: list[str]) -> DataFrame:
+    """Every interval (`from_at` to `end`) with every other of the same key that it shares time with; those
+    are in every hour that they have a part of. Two that share several hours meet in the one in which their
+    common time begins."""
+    begun = F.greatest("from_at", begins)
     return (
-        intervals.join(F.broadcast(intervals.sparkSession.createDataFrame(known)), "world")
-        .withColumn("skipped", before(bucket(F.col("from_at"))))
-        .withColumn("many", before(bucket(F.col("end")) + 1) - F.col("skipped"))
-        .where((F.col("end") >= F.col("from_at")) & (F.col("many") > 0))
-        .withColumn("bucket", F.explode(F.slice("hours", F.col("skipped") + 1, F.col("many"))))
-        .drop("first_hour", "hours", "before", "skipped", "many")
-    )
-
-
-def sharing(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
-    """Every interval (`from_at` to `end`) with every other (`fault_from` to `fault_until`) of the same key
-    that it shares time with."""
-    return _together(hourly(intervals, "from_at", "end"), hourly(others, "fault_from", "fault_until"), key)
-
-
-def _together(intervals: DataFrame, others: DataFrame, key: list[str]) -> DataFrame:
-    """Two that share several hours meet in the one in which their common time begins."""
-    begun = F.greatest("from_at", "fault_from")
-    return (
-        intervals.join(F.broadcast(others), [*key, "bucket"])
-        .where((F.col("from_at") <= F.col("fault_until")) & (F.col("fault_from") <= F.col("end")))
+        hourly(intervals, "from_at", "end")
+        .join(F.broadcast(others), [*key, "bucket"])
+        .where((F.col("from_at") <= F.col(ends)) & (F.col(begins) <= F.col("end")))
         .where(F.col("bucket") == bucket(begun))
         .drop("bucket")
     )
@@ -382,13 +178,3 @@ def hourly(intervals: DataFrame, begins: str, ends: str) -> DataFrame:
 
 def bucket(at: Column) -> Column:
     return F.floor(F.unix_micros(at) / F.lit(BUCKET_S * 1_000_000))
-
-
-def at_fault(failed: DataFrame, times: DataFrame) -> DataFrame:
-    """Faults with names of their own, no longer than the journals are."""
-    return failed.join(F.broadcast(times), "world").select(
-        "world",
-        "place",
-        F.greatest("from_at", F.timestamp_micros(F.unix_micros("oldest") - 1)).alias("fault_from"),
-        F.coalesce("until_at", "newest").alias("fault_until"),
-    )

@@ -13,16 +13,23 @@ followers of one host was left out. The journal says what a host was told; whom 
 but not who should have been.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from rostra.history.audits.evidence import Evidence, judged_with
+from rostra.history.audits.facts import DISTURBING, Facts
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
+from rostra.history.audits.obstacles import in_the_way
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import DISTURBING, bucket, hourly, in_the_way
+from rostra.history.audits.truth import BUCKET, bucket, hours
 from rostra.history.places import host_of, way
 from rostra.history.shape import shaped
 
@@ -32,9 +39,21 @@ BOUND_S: Final = 30.0
 CHANGE: Final = ("world", "group", "member", "life", "stamp", "change")
 
 
+STRETCHES: Final = StructType(
+    [
+        StructField("world", StringType(), nullable=False),
+        *(
+            StructField(name, TimestampType())
+            for name in ("calm_from", "calm_until", "rest_from", "rest_until")
+        ),
+        BUCKET,
+    ]
+)
+
+
 def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every number, every change in calm weather and every gap (`FINDINGS`)."""
-    late = owed(evidence, bound_s, ("gap",), "%s got no list of %s after its gap")
+    late = owed(evidence, bound_s, "gap", "%s got no list of %s after its gap")
     return (
         numbers(evidence)
         .unionByName(_calm(evidence, bound_s))
@@ -68,67 +87,43 @@ def numbers(evidence: Evidence) -> DataFrame:
     return shaped(found, FINDINGS, text=F.when(is_wrong, text))
 
 
-def calm(evidence: Evidence, bound_s: float) -> DataFrame:
+def calm(facts: Facts, bound_s: float) -> Iterator[tuple[str, int, int, int, int]]:
     """Stretches in which every change must be told: world, calm_from, calm_until, rest_from, rest_until.
 
     Changes between the first two are judged; whoever follows must do so from before `rest_from` until after
     `rest_until`.
     """
-    marks, known = evidence.marks, F.broadcast(evidence.simulated)
-    disturbed = marks.where(F.col("kind").isin(*DISTURBING) & (F.col("role") != "sim")).where(
-        ~F.col("kind").isin("started", "closing")
-    )
-    done = marks.where(F.col("kind").isin("server-changed", "line-changed"))
-    story = Window.partitionBy("world").orderBy("at")
-    rests = (
-        marks.where(F.col("kind") == "settled")
-        .select("world", F.col("at").alias("from_at"))
-        .withColumn("until_at", F.lead("from_at").over(Window.partitionBy("world").orderBy("from_at")))
-        .where(F.col("until_at").isNotNull())
-    )
-    noise = done.select("world", "at").unionByName(disturbed.select("world", "at")).distinct()
-    simulated_calm = rests.join(
-        F.broadcast(noise.withColumnRenamed("world", "noise_world")),
-        (F.col("world") == F.col("noise_world"))
-        & (F.col("at") >= F.col("from_at"))
-        & (F.col("at") < F.col("until_at")),
-        "left_anti",
-    ).select(
-        "world",
-        F.col("from_at").alias("calm_from"),
-        F.col("until_at").alias("calm_until"),
-        F.col("from_at").alias("rest_from"),
-        F.col("until_at").alias("rest_until"),
-    )
+    noise: dict[str, list[int]] = defaultdict(list)
+    for world, at, kind, role in facts.marked(DISTURBING, "world", "at", "kind", "role"):
+        is_done = kind in ("server-changed", "line-changed")
+        if is_done or (role != "sim" and kind not in ("started", "closing")):
+            noise[world].append(at)
+    rests: dict[str, list[int]] = defaultdict(list)
+    for world, at in facts.marked(("settled",), "world", "at"):
+        rests[world].append(at)
+    for world, times in rests.items():
+        heard = sorted(noise[world])
+        for since, until in pairwise(sorted(times)):
+            if bisect_left(heard, since) == bisect_left(heard, until):
+                yield world, since, until, since, until
     width = int(bound_s * 1e6)
-    real = (
-        marks.where(F.col("kind").isin(*DISTURBING))
-        .join(known, "world", "left_anti")
-        .select("world", "at")
-        .distinct()
-        .withColumn("next_at", F.lead("at").over(story))
-        .join(F.broadcast(evidence.times), "world")
-        .select(
-            "world",
-            F.timestamp_micros(F.unix_micros("at") + width).alias("calm_from"),
-            F.timestamp_micros(F.unix_micros(F.coalesce("next_at", "newest")) - width).alias("calm_until"),
-            F.timestamp_micros(F.unix_micros("at") + width).alias("rest_from"),
-            F.coalesce("next_at", "newest").alias("rest_until"),
-        )
-        .where(F.col("calm_until") > F.col("calm_from"))
-    )
-    return simulated_calm.unionByName(real)
+    for each in facts.disturbances:
+        since = each.since + width
+        if each.world not in facts.simulated and each.calm_until - width > since:
+            yield each.world, since, each.calm_until - width, since, each.calm_until
 
 
 def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
-    stretches = evidence.keep(calm(evidence, bound_s))
-    by_hour = hourly(stretches, "calm_from", "calm_until")
+    stretches = list(calm(evidence.facts, bound_s))
+    calm_hours = [(*each, hour) for each in stretches for hour in hours(each[1], each[2])]
+    rest_hours = [(*each, hour) for each in stretches for hour in hours(each[3], each[4])]
+    by_hour, resting = evidence.few(calm_hours, STRETCHES), evidence.few(rest_hours, STRETCHES)
     lookers = evidence.informed.select(
         "world", "group", "seen_by", "epoch", F.col("from_at").alias("look_at"), "until_at"
     )
     due = evidence.once(_due(evidence, by_hour, lookers))
     heard = evidence.once(_heard(evidence))
-    suspects = evidence.hold(_suspects(due, _looked(_resting(heard, stretches), lookers)))
+    suspects = evidence.hold(_suspects(due, _looked(_resting(heard, resting), lookers)))
     counted = evidence.once(_counted(_only(due, suspects), _only(heard, suspects)))
     fine = shaped(
         due.join(suspects, ["key"], "left_anti"),
@@ -238,7 +233,8 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
     )
     wrong = counted.where(times != 1)
     unreachable = in_the_way(
-        wrong.withColumn("from_at", F.col("home_at")).withColumn("end", F.col("home_at")), evidence.at_fault
+        wrong.withColumn("from_at", F.col("home_at")).withColumn("end", F.col("home_at")),
+        evidence.facts.faults,
     ).where((F.col("fault_from") < F.col("home_at")) & (F.col("fault_until") >= F.col("home_at")))
     offences = undoubted(
         wrong.join(
@@ -335,11 +331,11 @@ def _within(rows: DataFrame, stretches: DataFrame) -> DataFrame:
 
 
 def _resting(rows: DataFrame, stretches: DataFrame) -> DataFrame:
-    """Rows of which the news may be of calm weather, each with its stretch."""
+    """Rows of which the news may be of calm weather, each with its stretch; `stretches` are hourly."""
     at: Column = F.col("at")
     return (
         rows.withColumn("bucket", bucket(at))
-        .join(F.broadcast(hourly(stretches, "rest_from", "rest_until")), ["world", "bucket"])
+        .join(F.broadcast(stretches), ["world", "bucket"])
         .where((at >= F.col("rest_from")) & (at < F.col("rest_until")))
     )
 

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.places import host_of
 from rostra.history.questions.stays import sight
@@ -59,12 +59,10 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("stamp").isNotNull()
     )
     home = host_of(F.col("member"))
-    made = evidence.of("member-left").select(_key())
-    nowhere = evidence.hold(leaves.select(_key()).join(made, "key", "left_anti").distinct())
     unmade = undoubted(
         leaves.withColumn("home", home)
-        .withColumn("key", _key())
-        .join(nowhere, "key", "left_semi")
+        .withColumn("key", leave())
+        .join(evidence.unmade, "key", "left_semi")
         .join(F.broadcast(present.withColumnRenamed("accuser", "home")), ["world", "home"], "left_semi"),
         doubted,
         F.array("home"),
@@ -102,8 +100,3 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         )
         .unionByName(shaped(removed, FINDINGS, broken=F.lit(False), text=F.lit(None)))
     )
-
-
-def _key() -> Column:
-    """One number for a leave: names travel only with those that home knows nothing of."""
-    return F.xxhash64("world", "group", "member", "life", "stamp").alias("key")

@@ -46,8 +46,8 @@ _PART_OF: Final = np.array(  # for each kind: whatever the cause, after a crash,
 _ONLY_NEWS: Final = np.isin(np.arange(6), (_LOST, _BACK))
 
 PARTS_SCHEMA: Final = (
-    "world STRING, writer STRING, epoch LONG, role STRING, began_at TIMESTAMP, last_at TIMESTAMP, "
-    "last_seq LONG, rows LONG, total LONG, mixed LONG, dropped LONG, closed BOOLEAN"
+    "source STRING, world STRING, writer STRING, epoch LONG, role STRING, began_at TIMESTAMP, "
+    "last_at TIMESTAMP, last_seq LONG, rows LONG, total LONG, mixed LONG, dropped LONG, closed BOOLEAN"
 )
 COUNTS_SCHEMA: Final = (
     "world STRING, group STRING, slot LONG, joins LONG, leaves LONG, crashes LONG, lost LONG, back LONG"
@@ -55,7 +55,7 @@ COUNTS_SCHEMA: Final = (
 
 
 class Stays(Struct, frozen=True):
-    """The stays of one life; those that nothing ended have no end yet."""
+    """The stays of whole lives; those that nothing ended have no end yet."""
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         opened = STAYS_IN_ARROW.empty_table()
@@ -78,6 +78,8 @@ class Lives(Struct, frozen=True):
     """What `lives` sums up, for each stretch of one life's rows that are side by side."""
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        paths = [source.path for source in segment_run.sources]
+        source = pa.scalar(paths[0] if len(paths) == 1 else None, pa.string())
         for rows in read(segment_run, PARTS):
             whole = rows.combine_chunks()
             starts = _starts(whole)
@@ -90,6 +92,7 @@ class Lives(Struct, frozen=True):
             time = whole.schema.field("at").type
             yield pa.table(
                 {
+                    "source": pa.repeat(source, len(starts)),
                     **{name: first[name] for name in first.column_names},
                     "began_at": pa.array(np.minimum.reduceat(at, starts)).cast(time),
                     "last_at": pa.array(np.maximum.reduceat(at, starts)).cast(time),

@@ -55,21 +55,7 @@ def lives(events: DataFrame) -> DataFrame:
     sums at once (how many, their sum, and their exclusive or), because counting alone is fooled by a hole
     that comes with a duplicate; `holes` then says where.
     """
-    summed = (
-        _parts(events)
-        .groupBy("world", "writer", "epoch")
-        .agg(
-            F.min("role").alias("role"),
-            F.min("began_at").alias("began_at"),
-            F.max("last_at").alias("last_at"),
-            F.max("last_seq").alias("last_seq"),
-            F.sum("rows").alias("rows"),
-            F.sum("total").alias("total"),
-            F.bit_xor("mixed").alias("mixed"),
-            F.sum("dropped").alias("dropped"),
-            F.max("closed").alias("closed"),
-        )
-    )
+    summed = _summed(_parts(events))
     world = Window.partitionBy("world")
     later = Window.partitionBy("world", "writer").orderBy("epoch")
     quiet_us = F.unix_micros(F.max("last_at").over(world)) - F.unix_micros("last_at")
@@ -103,6 +89,25 @@ def holes(events: DataFrame, among: DataFrame | None = None) -> DataFrame:
         first_number=F.col("before") + 1,
         last_number=F.col("seq") - 1,
         until_at="at",
+    )
+
+
+def parts(events: DataFrame) -> DataFrame:
+    """What lives are summed up from, in few rows (`PARTS_SCHEMA`): some of each life."""
+    return _parts(events) if origin_of(events) is not None else _summed(_parts(events))
+
+
+def _summed(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("world", "writer", "epoch").agg(
+        F.min("role").alias("role"),
+        F.min("began_at").alias("began_at"),
+        F.max("last_at").alias("last_at"),
+        F.max("last_seq").alias("last_seq"),
+        F.sum("rows").alias("rows"),
+        F.sum("total").alias("total"),
+        F.bit_xor("mixed").alias("mixed"),
+        F.sum("dropped").alias("dropped"),
+        F.max("closed").alias("closed"),
     )
 
 
