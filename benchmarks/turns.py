@@ -55,7 +55,7 @@ def show(workload: str, old: Sequence[dict[str, float]], new: Sequence[dict[str,
     table = Table(title=f"{workload}, {len(new)} turns", title_justify="left", title_style="bold")
     for column in ("", "old", "new", "change", "spread"):
         table.add_column(column, justify="left" if not column else "right")
-    for name in new[0]:
+    for name in [each for each in new[0] if each in old[0]]:  # an older build may measure less
         before, after = ([turn[name] for turn in turns] for turns in (old, new))
         middle = median(before) or float("nan")
         table.add_row(
