@@ -308,7 +308,7 @@ def test_agents_that_a_sequence_does_not_go_to_leave_nothing_behind() -> None:
         effects = owner.receive(Domain(f"eu.no.h{number}"), SequenceTaken(CHESS, sequence, 1))
         assert Ignored("SequenceTaken", "not a destination") in effects
     owner.receive(H2, SequenceTaken(CHESS, sequence, 1, ("x#1",)))
-    assert owner.led.sequences.opened[sequence].taken == ((H2, 1),)
+    assert owner.led.sequences.opened[sequence].taken == {f"{H2}/x#1": (1, 0)}
 
 
 def test_a_circuit_concerns_the_sets_that_use_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,9 +317,9 @@ def test_a_circuit_concerns_the_sets_that_use_it_alone(monkeypatch: pytest.Monke
     groups = [Group(f"g{number}", EU) for number in range(6)]
     owner.led._begin(0.0)
     for nth, group in enumerate(groups):
-        owner.led._tree_step(group, MemberCame(LocalMember("ann#1")))
+        owner.led.tree_step(group, MemberCame(LocalMember("ann#1")))
         number = owner.led.trees[group].state.number
-        owner.led._tree_step(group, LeaderNamed(number, (H1, H2, H3)[nth % 3]))
+        owner.led.tree_step(group, LeaderNamed(number, (H1, H2, H3)[nth % 3]))
     step = TreeCore.step
 
     def counted(tree: TreeCore, *args: Any) -> list[Effect]:

@@ -123,6 +123,8 @@ def test_the_page_says_who_leads_a_set_which_registrar_knows_it_and_who_leads_af
         world.do(lambda pretend, member=member: pretend.join_led(member, SETS))
     browser.until_text("#led .kind", "3 members listed, 3 agents")
     browser.until_text("#led .verdict-line", "eu.rome.h2 leads it. The registrar eu knows eu.rome.h2.")
+    for row in (2, 3):  # each agent's own answer comes by itself
+        browser.until_text(f".led-tree li:nth-of-type({row})", "follows; 1 of its own")
     assert browser.run(TREE) == [
         ["eu.rome.h2", "0", True, "leads; 1 of its own, 3 with those below it"],
         ["eu.paris.h1", "1", False, "follows; 1 of its own"],
@@ -130,6 +132,7 @@ def test_the_page_says_who_leads_a_set_which_registrar_knows_it_and_who_leads_af
     ]
     world.do(lambda pretend: pretend.world.crash("eu.rome.h2"))
     browser.until_text("#led .kind", "2 members listed, 2 agents")
+    browser.until_text(".led-tree li:nth-of-type(1)", "leads; 1 of its own")
     ((leader, depth, leads, _), (other, *_)) = browser.run(TREE)
     assert (depth, leads) == ("0", True) and {leader, other} == {"eu.paris.h1", "eu.paris.h2"}
     browser.until_text("#led .verdict-line", f"{leader} leads it. The registrar eu knows {leader}.")
