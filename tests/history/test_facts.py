@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rostra.history.audits.facts import Calm, Facts, Fault, WriterLife, met, relived, rows_of
+from rostra.history.audits.facts import AuditedLife, Calm, Facts, Fault, met, relived, rows_of
 from rostra.history.audits.kept import table_of
 from rostra.history.audits.marks import MARKS
 from rostra.history.audits.obstacles import TIME, Obstacles
@@ -27,7 +27,7 @@ class Broken(Facts):
     """A world in which this failed, from 0 to 30,000."""
 
     def __init__(self, failed: list[Fault]) -> None:
-        super().__init__([WriterLife("w", "eu.p.h1", "agent", 1, 0, 30_000, 1, "closing", True)], _marks([]))
+        super().__init__([AuditedLife("w", "eu.p.h1", "agent", 1, 0, 30_000, 1, "closing", True)], _marks([]))
         self.__dict__["faults"] = failed
 
 
@@ -108,7 +108,7 @@ def test_a_host_follows_from_its_first_list_until_the_last_endpoint_is_gone():
         {"kind": kind, "writer": "eu.p.h1", "seq": at, "at": at, "group": "g@eu", "told": told}
         for kind, at, told in rows
     ]
-    life = WriterLife("w", "eu.p.h1", "agent", 1, 0, 100, 7, "closing", True)
+    life = AuditedLife("w", "eu.p.h1", "agent", 1, 0, 100, 7, "closing", True)
     for ended_by, end in (("closing", 100), (None, None)):
         facts = Facts([life._replace(ended_by=ended_by)], _marks(marks))
         assert [each[4:] for each in facts.informed] == [(12, 30), (41, end)]
@@ -120,8 +120,8 @@ def test_a_link_that_its_writer_lost_with_its_life_is_down_until_the_life_ends()
         for kind, at, epoch in (("down", 10, 1), ("up", 20, 1), ("down", 30, 1), ("up", 90, 2))
     ]
     lives = [
-        WriterLife("w", "eu.p", "server", 1, 0, 50, 9, "unknown", True),
-        WriterLife("w", "eu.p", "server", 2, 80, 100, 9, "closing", True),
+        AuditedLife("w", "eu.p", "server", 1, 0, 50, 9, "unknown", True),
+        AuditedLife("w", "eu.p", "server", 2, 80, 100, 9, "closing", True),
     ]
     facts = Facts(lives, _marks(marks))
     links = [each[2:] for each in facts.faults if each.place == "^eu.p"]
@@ -133,8 +133,8 @@ def test_a_link_that_its_writer_lost_with_its_life_is_down_until_the_life_ends()
 
 def test_lives_whose_clocks_were_put_right_end_as_they_look_then():
     """By its own clock, ten minutes ahead, one was the only one that went on."""
-    ahead = WriterLife("w", "a", "agent", 1, 0, 700_000_000, 1, None, True)
-    behind = WriterLife("w", "b", "agent", 1, 0, 100_000_000, 1, "unknown", True)
+    ahead = AuditedLife("w", "a", "agent", 1, 0, 700_000_000, 1, None, True)
+    behind = AuditedLife("w", "b", "agent", 1, 0, 100_000_000, 1, "unknown", True)
     found = relived([ahead._replace(last_at=100_000_000), behind])
     assert [life.ended_by for life in found] == [None, None]
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from rostra.history.arrow_fast_path import EventSource, answered, origin_of, whole_lives
 from rostra.history.audits.clocks import Clocks, clocks, corrected, shifted
-from rostra.history.audits.facts import Facts, WriterHole, WriterLife, lives_of, relived, rows_of
+from rostra.history.audits.facts import AuditedLife, Facts, WriterHole, lives_of, relived, rows_of
 from rostra.history.audits.findings import DOUBTS, DOUBTS_OF_WORLD, FINDINGS, by_world
 from rostra.history.audits.kept import copied, handed_on, kept, table_of
 from rostra.history.audits.lies_fast_path import GIVEN_ROWS, LASTING_S, Lying, known, lasting
@@ -29,7 +29,7 @@ from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
-LIVED: Final = StructType([LIVES[name] for name in WriterLife._fields])
+LIVED: Final = StructType([LIVES[name] for name in AuditedLife._fields])
 LOOKING: Final = StructType(FOLLOWS.fields[:-1])
 
 
@@ -283,7 +283,7 @@ class Evidence:
         return Facts(self._lives, marks(self._read).toArrow())
 
     @cached_property
-    def _lives(self) -> list[WriterLife]:
+    def _lives(self) -> list[AuditedLife]:
         return lives_of(self._parts)
 
     @cached_property

@@ -45,7 +45,7 @@ WATCHED: Final = ("agent", "server")
 """Roles of writers whose time counts, and whose rows are missed where there are none."""
 
 
-class WriterLife(NamedTuple):
+class AuditedLife(NamedTuple):
     """As the question `lives` says it."""
 
     world: str
@@ -141,7 +141,7 @@ class Facts:
 
     def __init__(
         self,
-        lives: Iterable[WriterLife],
+        lives: Iterable[AuditedLife],
         marks: pa.Table,
         holes: Iterable[WriterHole] = (),
         left_out: Iterable[str] = (),
@@ -174,7 +174,7 @@ class Facts:
         return found
 
     @cached_property
-    def all_lives(self) -> list[WriterLife]:
+    def all_lives(self) -> list[AuditedLife]:
         """And those of which no file is here, though neighbours met them: from the first meeting to the last.
         Of writers that have no other life here nothing is judged anyway."""
         roles: dict[tuple[str, str], str] = {}
@@ -190,13 +190,15 @@ class Facts:
             if unheard and (world, peer) in roles:
                 met[Key(world, peer, epoch)].append(at)
         missed = (
-            WriterLife(key.world, key.writer, roles[key[:2]], key.epoch, min(at), max(at), 0, "unknown", True)
+            AuditedLife(
+                key.world, key.writer, roles[key[:2]], key.epoch, min(at), max(at), 0, "unknown", True
+            )
             for key, at in met.items()
         )
         return sorted([*self.lives, *missed])
 
     @cached_property
-    def lived(self) -> list[WriterLife]:
+    def lived(self) -> list[AuditedLife]:
         """They, and of those that ended in a crash that somebody witnessed (a simulator, a lab), the moment
         of it: until then the writer was there, though it wrote nothing."""
         crashes: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -204,7 +206,7 @@ class Facts:
             if change == "crashed":
                 crashes[world, peer].append(at)
 
-        def known(life: WriterLife) -> WriterLife:
+        def known(life: AuditedLife) -> AuditedLife:
             if life.ended_by not in (None, "unknown"):
                 return life
             then = min((at for at in crashes[life.world, life.writer] if at >= life.last_at), default=None)
@@ -552,17 +554,17 @@ PARTS: Final = (
 )
 
 
-def lives_of(parts: pa.Table) -> list[WriterLife]:
+def lives_of(parts: pa.Table) -> list[AuditedLife]:
     """As the question `lives` says it, from the same `parts`."""
-    found: dict[Key, tuple[WriterLife, int, int, int]] = {}
+    found: dict[Key, tuple[AuditedLife, int, int, int]] = {}
     for *key, role, began, last, last_seq, rows, total, mixed, closed in rows_of(parts, *PARTS):
-        life = WriterLife(
+        life = AuditedLife(
             key[0], key[1], role, key[2], began, last, rows, "closing" if closed else None, True
         )
         summed = (last_seq, total, mixed)
         if life.key in found:
             known, *sums = found[life.key]
-            life = WriterLife(
+            life = AuditedLife(
                 *(known.world, known.writer, min(known.role, role), known.epoch),
                 *(min(known.began_at, began), max(known.last_at, last), known.rows + rows),
                 *(known.ended_by or life.ended_by, True),
@@ -580,13 +582,13 @@ def _mixed_up_to(last: int) -> int:
     return (last, 1, last + 1, 0)[last % 4]
 
 
-def relived(lives: Iterable[WriterLife]) -> list[WriterLife]:
+def relived(lives: Iterable[AuditedLife]) -> list[AuditedLife]:
     """As their ends look by the times that they have now: a life that a newer one of its writer followed has
     ended, and so has one that was silent while its world went on."""
     found = list(lives)
     newest = {life.world: life.last_at for life in sorted(found, key=lambda life: life.last_at)}
 
-    def ended(life: WriterLife, after: WriterLife | None) -> str | None:
+    def ended(life: AuditedLife, after: AuditedLife | None) -> str | None:
         if life.ended_by == "closing":
             return "closing"
         silent = newest[life.world] - life.last_at > STILL_GOING_S * 1_000_000
@@ -596,8 +598,8 @@ def relived(lives: Iterable[WriterLife]) -> list[WriterLife]:
 
 
 def _stories(
-    lives: Iterable[WriterLife],
-) -> Iterator[tuple[WriterLife | None, WriterLife, WriterLife | None]]:
+    lives: Iterable[AuditedLife],
+) -> Iterator[tuple[AuditedLife | None, AuditedLife, AuditedLife | None]]:
     """Each life with the ones of the same writer before and after it."""
     for _, those in groupby(sorted(lives, key=lambda life: life.key), key=lambda life: life.key[:2]):
         story = list(those)
