@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.another_user import NOBODY, another_user, needs_root
+from support.ports import free_port
 from support.spark import require_spark
 
 from rostra.errors import Unreachable
@@ -26,9 +27,11 @@ class TwoListeners:
 
     def __init__(self) -> None:
         self.calls = {"127.0.0.1": 0, "::1": 0}
-        self.sockets = {"::1": socket.create_server(("::1", 0), family=socket.AF_INET6)}
-        self.port = self.sockets["::1"].getsockname()[1]
-        self.sockets["127.0.0.1"] = socket.create_server(("127.0.0.1", self.port))
+        self.port = free_port()  # of those that the system lends, one may be free here and taken there
+        self.sockets = {
+            "::1": socket.create_server(("::1", self.port), family=socket.AF_INET6),
+            "127.0.0.1": socket.create_server(("127.0.0.1", self.port)),
+        }
         for host in self.sockets:
             threading.Thread(target=self._listen, args=(host,), daemon=True).start()
 
@@ -81,8 +84,8 @@ def bind(pipe: object, port: int) -> None:
 
 @needs_root
 def test_the_other_loopback_is_held_against_other_users() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as java:
-        port = java.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         held = warm.hold(port)
         assert held is not None
         with held, another_user(bind, port) as attacker:

@@ -3,20 +3,15 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from support.ports import free_port
+
 PATIENCE_S = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class SparkCluster:
