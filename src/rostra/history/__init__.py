@@ -25,7 +25,7 @@ __all__ = ["Archive", "register", "views"]
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported by whoever needs it, and not by whoever asks for a command's help."""
+    """Import Spark with the first use of these names: a command's help does not need it."""
     if name == "register":
         from rostra.history.source import register
 

@@ -93,7 +93,7 @@ def other_rows(key: Key, where: str) -> str:
 
 
 def rows_between(path: str, first: int, last: int) -> pa.Table | None:
-    """None if they cannot be read, which whoever needs them will find out."""
+    """None if they cannot be read: a query that needs them fails with the reason."""
     try:
         with open_file(path) as opened:
             rows = pq.ParquetFile(opened, page_checksum_verification=True).read()
@@ -120,7 +120,7 @@ def is_within(first: int, last: int) -> pc.Expression:
 
 
 def chosen(good: Iterable[Seen]) -> list[Piece]:
-    """Every number once; holes are nobody's concern here."""
+    """Every number once; holes are ignored."""
     made = plan({}, (run for each in good for run in each.runs), hole_after_us=-(10**18))
     return [*made.accepted, *made.late]
 

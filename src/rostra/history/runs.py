@@ -37,7 +37,7 @@ class RowRun(Struct, frozen=True):
     key: Key
     first: int
     last: int
-    rows: int | None  # None if it was cut, and nobody counted
+    rows: int | None  # None if it was cut, so that they are not counted
     began_us: int  # the earliest time in it
     ended_us: int  # the latest time in it
     role: str

@@ -89,7 +89,7 @@ SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at
 
 
 def register(spark: SparkSession) -> None:
-    """From now on this session knows the format, whoever started it; or one line says what is missing."""
+    """Add the format to any Spark session; an error of one line says what is missing."""
     fit(spark)
     check_workers(spark)
     spark.dataSource.register(RostraSource)
@@ -503,8 +503,8 @@ def limited(pieces: Iterable[Piece], limit: Any) -> list[Piece]:
 
 
 def require_group(group: str, paths: Iterable[str]) -> None:
-    """It is in one of these segments, or they name no group at all; else it was misspelt. A stream may wait
-    for a group that nobody joined yet."""
+    """Raise if these segments name groups, but not this one: it was misspelt. Not for streams, which may wait
+    for the first member of a group."""
     known: set[str] = set()
     for path in dict.fromkeys(paths):
         with suppress(pa.ArrowException, OSError), open_file(path) as opened:
@@ -610,7 +610,7 @@ class SegmentRows:
             pa.field(name, spelled(in_arrow(StructType([field])).field(0).type), nullable=field.nullable)
             for name, field in zip(schema.names, schema, strict=True)
         ]
-        # Conditions may be on columns that nobody asked for.
+        # Conditions may be on columns that are not in the answer.
         asked = {each.column for each in wanted} - set(schema.names)
         fields += [pa.field(name, ARROW[KNOWN[name].type]) for name in sorted(asked)]
         self._schema = pa.schema(fields)

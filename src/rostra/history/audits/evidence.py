@@ -171,7 +171,7 @@ class Evidence:
 
     @cached_property
     def marks(self) -> DataFrame:
-        """Rows of kinds that are few: for whoever needs nothing else."""
+        """Rows of kinds that are few, for audits that need no others."""
         return handed_on(self._given.sparkSession, self.facts.marks, MARKS)
 
     @cached_property
@@ -223,7 +223,7 @@ class Evidence:
 
     @cached_property
     def homes(self) -> DataFrame:
-        """Hosts whose journals are here: world, home. Of members of others nobody says if they are there."""
+        """Hosts whose journals are here: world, home. Whether members of other hosts exist is not known."""
         return self.few(self.facts.homes, texts("world", "home"))
 
     @cached_property

@@ -2,8 +2,8 @@
 
 Whenever the world is calm (see `truth`), of every host that follows a group:
 
-    ghost      it sees somebody who is not in the group, as its home's journal says
-    hidden     it sees somebody whom it cannot reach
+    ghost      it sees an endpoint that is not in the group, as its home's journal says
+    hidden     it sees a member that it cannot reach
     missing    it does not see a member that it can reach
     unlisted   it has followed for so long, and was never given a list
 

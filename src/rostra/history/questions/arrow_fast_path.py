@@ -113,7 +113,7 @@ class Churn(Struct, frozen=True):
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         for rows in read(segment_run, CHURN_COLUMNS):
-            # Nearly all rows go by without being looked at again: nobody came or went.
+            # Nearly all rows are neither a join nor a leave.
             part = _PART_OF.take(coded(rows["kind"], _KINDS) * 3 + coded(rows["cause"], _CAUSES))
             places = np.flatnonzero(part)
             part = part[places]
