@@ -28,7 +28,7 @@ from rostra.protocols.atomic.frames import (
     InvestigateFrame,
     NewViewFrame,
 )
-from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
+from benchmarks.amp_world import AmpWorld, Bus, LossyNetwork
 
 N: Final = 5
 W: Final = 3

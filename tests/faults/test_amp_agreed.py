@@ -13,7 +13,7 @@ from rostra.protocols.atomic.frames import (
     NewViewFrame,
     ResponseFrame,
 )
-from rostra.sim.bus import AmpWorld
+from benchmarks.amp_world import AmpWorld
 
 
 def agreed(hosts: str) -> tuple[AmpWorld, list[AmpStationId]]:

@@ -11,7 +11,7 @@ from support.ampnet import BUS, NET, members, results, sound, views, world
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.protocols.atomic.amp_state import FailureReported, StationSuspected, ViewExecuted
 from rostra.protocols.atomic.frames import AmpStationId, DecisionFrame, NewViewFrame
-from rostra.sim.bus import AmpWorld
+from benchmarks.amp_world import AmpWorld
 
 
 def stormy(kind: str, seed: int, loss: float, crash: int, order: str | None = None) -> AmpWorld:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import at_rest, check_logs
 from rostra.protocols.atomic.frames import AmpStationId
-from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
+from benchmarks.amp_world import AmpWorld, Bus, LossyNetwork
 
 BUS, NET = "bus", "net"
 

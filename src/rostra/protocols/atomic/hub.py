@@ -4,15 +4,15 @@
                           └── no: freeze ──▶ HubReport to it; or, if we are it, gather all reports
     all have reported ──▶ the longest log counts ──▶ new epoch: what a station lacks, then V, then new runs
 
-**Order.** The orderer numbers runs as they come, and gives each its positions. An entry is stable when the
-stations that `stable` names have it (`HubHave`, cumulative); then it is given to members, everywhere. So what
-any member was given is held, with its position, by every station of the view (or by a majority): the next
-orderer finds it, and the log of a station that was excluded is a prefix of the others' (H6, TA10).
+**Order.** The orderer numbers runs as they arrive, and gives each its positions. An entry is stable when the
+stations that `stable` names have it (`HubHave`, cumulative); then all stations deliver it to their members.
+So every delivered entry is held, with its position, by every station of the view (or by a majority): the next
+orderer finds it, and the log of an excluded station is a prefix of the others' (H6, TA10).
 
 **Views.** A join or leave is an entry and suspends no sender (D10). The orderer gives a view its place when
-each new station in it has reported, so that no entry waits for one that is not there yet. Only when the
-orderer changes is there a flush: stations that have reported take nothing more of the old epoch, so the
-decision of the new orderer is about logs that do not grow behind its back (TA22, A-089).
+each new station in it has reported, so that no entry waits for a station that is not there yet. There is a
+flush only when the orderer changes: stations that have reported take nothing more of the old epoch, so the
+new orderer decides about logs that do not grow meanwhile (TA22, A-089).
 
 Where we differ from the paper: one station orders (A-044's relay hub); an agreed view is its INVESTIGATE.
 """

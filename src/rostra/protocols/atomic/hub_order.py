@@ -1,4 +1,4 @@
-"""One station's part of the order: what has a place, what is stable, what is given to members.
+"""One station's part of the order: which entries have a position, are stable, are delivered to members.
 
     runs of members ──▶ queue ──▶ the next place ──▶ log ── stable? ──▶ given to our members
     an agreed view ──▶ its place, when each new station in it has reported ──┘

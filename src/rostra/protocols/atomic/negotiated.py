@@ -7,10 +7,10 @@ No station orders for the others: the station of the sender coordinates each run
 propose its position. Views come from agreed membership; the station of rank 0 carries them out
 (`executing.py`). Every view suspends and flushes.
 
-With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: its own members are given it, which
-is their receipt, when every station has the decision. With "sent" they are when it is decided. At other hosts
-it is delivered with the decision in both cases: a host that is lost together with the sender's may have
-delivered what no other one will (TA10).
+With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: the sender's host delivers it to its
+own members (their receipt) when every station has the decision; with "sent", when the run is decided. Other
+hosts deliver it with the decision in both cases: if one of them is lost together with the sender's host, it
+may have delivered a run that no other host will deliver (TA10).
 """
 
 from collections import deque
