@@ -2,7 +2,7 @@
 
     from rostra.history import Archive, register, views
 
-session     where Spark runs, and how it is started without a word
+session     where Spark runs, and how it is started
 warm        a Spark that stays between questions
 schemas     every table's columns, under a name
 ingest      growing journals become tables: look, runs, partitions, intervals, compact, tables

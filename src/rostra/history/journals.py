@@ -1,8 +1,8 @@
-"""Rows of segments, each once: which files a journal has, and how the right part of each is read.
+"""Rows of segments, each once: which files a journal has, and which part of each is read.
 
-A segment may have been sent twice, or cut otherwise the second time. What is to be read of which file is
-decided by numbers alone (`runs`); here it becomes a DataFrame. Files of which all is wanted, nearly always
-all of them, are read as they are; the rest is picked row by row.
+A segment may have been sent twice, and be cut differently the second time. `runs` decides by row numbers
+which rows of which file to read; this module makes a DataFrame of them. Files that are read completely,
+nearly always all of them, are read as they are; of the others rows are picked one by one.
 """
 
 import glob

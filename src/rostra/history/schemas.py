@@ -1,7 +1,7 @@
 """Every table's columns, under a name.
 
-`EVENTS` is made from the journal's own list of columns, so the two cannot differ. The other tables are what
-`rostra history ingest` makes of it; questions return tables that are named where they are asked.
+`EVENTS` is made from the journal's own list of columns, so the two cannot differ. `rostra history ingest`
+makes the other tables from it; schemas of answers are in the modules of their questions.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,11 @@
-"""Where Spark runs, and how it is started: checked first, bounded, and without a word on the terminal.
+"""Where Spark runs, and how it is started: checked first, with bounds, and without output on the terminal.
 
     start()                    on this machine, in this process:      local[*]
     start("spark://host:7077") on a cluster; this process drives it
     connect("sc://host:15002") on a Spark Connect server, which drives it
 
-The Java machine inherits a log file in the place of our standard error, because it speaks before any of its
-settings are read; when it fails, the end of that log is what the user is shown.
+The Java machine inherits a log file as its standard error, because it writes there before it reads any of its
+settings; if it fails, the user is shown the end of that log.
 """
 
 import contextlib

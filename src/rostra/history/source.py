@@ -1,4 +1,5 @@
-"""`spark.read.format("rostra")`: journals as a table, each row once, and no more of them than was asked for.
+"""`spark.read.format("rostra")`: journals as a table, each row once; segments that a query does not need are
+skipped.
 
     register(spark)
     spark.read.format("rostra").load("/var/lib/rostra/journal")
@@ -15,13 +16,13 @@
 | `maxRowsPerTrigger` | or at most so many rows, before `group` and the like are applied |
 | `failOnDataLoss` | `false` lets a stream go on where rows were deleted before it read them; else it fails |
 
-What is not wanted is skipped as early as it can be told: a segment by the writer and day in its name, by the
-statistics in its footer, and within it group by group of rows. Conditions of a query on `group`, `domain`,
-`at`, `writer`, `kind` and `world` are used for skipping in the same way, and checked again by Spark.
+Skipped are segments, by the writer and day in their names and by the statistics in their footers, and row
+groups within a segment. Conditions of a query on `group`, `domain`, `at`, `writer`, `kind` and `world` are
+used for skipping in the same way, and checked again by Spark.
 
-A stream's place in a journal is a number for each writer and epoch: everything up to it has been read. So it
-goes on after a restart with the very next row, and rows that come twice are read once. Days that it has read
-may be deleted. Rows behind a missing segment wait for it, for ever; `rostra history ingest` gives up on it.
+The offset of a stream is a number for each writer and epoch: all rows up to it have been read. So a restarted
+stream continues with the next row, and rows that come twice are read once. Days that it has read may be
+deleted. Rows behind a missing segment wait for it without a limit; `rostra history ingest` gives it up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,14 +1,14 @@
-"""What all audits need to know of a history, in plain Python: from the lives of its writers and its marks,
-which are few however long it is.
+"""Facts that all audits need, in plain Python: computed from the lives of writers and from marks, rows that
+are few however long the history is.
 
     lives, marks ──▶ simulated, all_lives ──▶ lived ──▶ doubts, faults, informed, disturbances ──▶ calm
 
-Spark would plan each of these facts as a job of its own, and the next out of all before it: half of what the
-audits of a million rows took. What is asked of events, or of stays, is Spark's; facts travel there as tables.
+Spark would plan each of these facts as a job, on top of the plans of those before it: that was half the time
+of the audits of a million rows. Events and stays are left to Spark, which gets these facts as tables.
 
-Times are microseconds since 1970. **Doubts** are where the journals say nothing (see `findings`). **Faults**
-are what did not work: as a simulator did it, or as the ends of links reported it. **Calm** is when everything
-must be right (see `truth`).
+Times are microseconds since 1970. **Doubts** are places and times without journal rows (see `findings`).
+**Faults** are nodes and lines that did not work: as recorded by a simulator, or as reported by the ends of
+links. **Calm** is a time in which everything must be right (see `truth`).
 """
 
 import heapq

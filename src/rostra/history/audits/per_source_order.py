@@ -7,7 +7,7 @@ Judged first per host, which needs no list of observers: if stamps never go back
 for none of its observers. Only where they do are the observers told apart (a newcomer may be given an older
 list than its neighbours have already).
 
-*Cannot see:* the order of answers to questions. Their members are not in the journal, only their number.
+*Not covered:* the order of answers to questions. Their members are not in the journal, only their number.
 """
 
 from pyspark.sql import Column, DataFrame, Window

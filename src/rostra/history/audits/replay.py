@@ -1,4 +1,4 @@
-"""How to run again what broke a promise."""
+"""The command that replays the run in which a promise was broken."""
 
 import re
 from pathlib import Path

@@ -11,7 +11,7 @@ In a simulated world that is exactly what its checker says. In a real one, *at r
 change of any link, in which what differs for longer than the bound is wrong; whom a host can reach is known
 from what the ends of links report, so a host behind a link that both ends call up counts as reachable.
 
-*Cannot see:* answers to questions. Their members are not in the journal, only their number.
+*Not covered:* answers to questions. Their members are not in the journal, only their number.
 """
 
 from collections.abc import Sequence

@@ -8,9 +8,8 @@
 link changed in between; in a real world, a stretch without any such row, less the bound at both ends. Hosts
 are not judged on what their own programs did, nor on members that they could not reach.
 
-*Cannot see:* changes in groups that speak, whose members are told of without stamps; and which of several
-followers of one host was left out. The journal says what a host was told; whom it told is named on each row,
-but not who should have been.
+*Not covered:* changes in groups with messages, whose notices have no stamps; and which of several followers
+on one host was left out: a row names the followers that were told, but not those that should have been.
 """
 
 from bisect import bisect_left

@@ -1,6 +1,6 @@
-"""`stays`, `lives` and `churn` straight from the files: the parts of them that tasks do in Arrow.
+"""`stays`, `lives` and `churn` straight from the files: the parts that tasks compute in Arrow.
 
-Each says here only what a run of segments comes to; what that means together is said once, by the question.
+A function here computes the partial result of one run of segments; the question itself combines these.
 """
 
 from collections.abc import Iterator
