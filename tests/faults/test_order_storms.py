@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from rostra.core.effects import Effect
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.atomic import hub_flush, logs, receiver
 from rostra.protocols.atomic.hub import Station
@@ -62,7 +61,7 @@ def first_failure(tried: Iterable[int]) -> str:
 def test_messages_that_are_delivered_before_they_are_stable_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def at_once(self: Station, out: list[Effect]) -> bool:
+    def at_once(self: Station) -> bool:
         self.accept, before = self.log.next, self.accept
         return self.accept > before
 

@@ -162,8 +162,6 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
         found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
         return found[-1] if found else None
 
-
-
     def sites(self) -> tuple[Domain, ...]:
         """The clusters that hold members (V-053)."""
         hosts = {each.endpoint.partition("/")[0] for each in self.view.ids}

@@ -87,7 +87,7 @@ def moves(kind: GroupKind) -> bool:
     return not kind.within and kind.survive in ("", "any") and kind.merge in ("", "any")
 
 
-def core_domain(group: Group, clusters: tuple[Domain, ...], above: Domain) -> Domain:
+def core_domain(clusters: tuple[Domain, ...], above: Domain) -> Domain:
     """The domain whose set is to agree on a group with members in these clusters (V-023). `above` is that of
     the level-1 set in which it was made, which keeps it while it has no members (V-029)."""
     if not clusters:

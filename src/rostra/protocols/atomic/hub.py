@@ -20,7 +20,7 @@ Where we differ from the paper: one station orders (A-044's relay hub); an agree
 from collections import deque
 from collections.abc import Iterable
 
-from rostra.core.effects import CancelTimer, Effect, Ignored, Instant
+from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, ignored
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.atomic.config import PATIENCE_TICKS
 from rostra.protocols.atomic.durable import UNRECORDED, OrderHead
@@ -89,7 +89,7 @@ class Station(HubEarly):
             self._left.update(agreed.view.left)
             self.agreed = agreed
             self._view_changed(now, out)
-        self._reset_if_new(now, out)
+        self._reset_if_new(out)
         self._end(now, out)
 
     def gone(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> None:
@@ -153,7 +153,7 @@ class Station(HubEarly):
                 self._report(out)
             case HubStart():
                 if isinstance(self.stage, StationReports):
-                    self._started(now, message, out)
+                    self._started(message, out)
                 else:
                     self._says_have = True  # it has not heard of us
             case HubOut(why=why):
@@ -206,7 +206,7 @@ class Station(HubEarly):
                 for data in self._up.repairs(now, nak, self._bytes):
                     self._post(source, HubData(message.epoch, way, 0, 0, data), out)
             case HubData(way=Way.DOWN) | HubPulse(way=Way.DOWN) if self._promises:
-                out.append(Ignored(type(message).__name__, "we reported for a view without its sender"))
+                out.append(ignored(message, "we reported for a view without its sender"))
             case HubData(way=Way.DOWN, data=data) if isinstance(self.stage, StationFollows):
                 self._took(self._in.take(now, data), out)
                 self._learn(message.accept, message.all)
@@ -217,7 +217,7 @@ class Station(HubEarly):
                 self._took(self._in.take(now, data), out)
                 self._decide(now, out)
             case _:
-                out.append(Ignored(type(message).__name__, "not expected"))
+                out.append(ignored(message, "not expected"))
 
     def _learn(self, accept: int, all: int) -> None:
         """The orderer may know of more than we have."""
@@ -230,7 +230,7 @@ class Station(HubEarly):
             if entry is None or entry.position != self.log.next:
                 out.append(Ignored("HubData", "not the next entry"))
             else:
-                self._append(entry, each, out)
+                self._append(entry, each)
 
     def ticked(self, now: Instant, out: list[Effect], *timer: str | int) -> None:
         self._is_timed = False
