@@ -15,6 +15,7 @@ from typing import Any, Final
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
+from benchmarks.amp_world import AmpWorld, Bus, LossyNetwork
 from rostra.impair.quality import Constant, LineQuality
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import check_logs
@@ -28,7 +29,6 @@ from rostra.protocols.atomic.frames import (
     InvestigateFrame,
     NewViewFrame,
 )
-from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
 
 N: Final = 5
 W: Final = 3

@@ -6,9 +6,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from benchmarks.tally import Tally
 from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.sim import STEADY, T_REF, WILD, LinkModel, SimProgram, World
-from rostra.sim.taps import Tally, tapped
+from rostra.sim.taps import tapped
 
 KINDS: Final = {
     "EndpointsJoined": "joined",

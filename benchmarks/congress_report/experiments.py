@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from msgspec import Struct
 
 from benchmarks.congress_report.counts import LEVELS
+from benchmarks.tally import Tally
 from rostra.core.effects import Instant, LinkDown, LinkUp
 from rostra.core.observer import Reporter
 from rostra.names import ROOT, Domain, Group, depth, enclosing, host_of, inside, parent
@@ -20,7 +21,7 @@ from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.sim import T_REF, WAN, Constant, LineQuality, LinkModel, SimCall, SimProgram, World, even
-from rostra.sim.taps import Tally, tapped
+from rostra.sim.taps import tapped
 from rostra.sim.twin import path
 
 INK, SEA, RUST, MOSS = "#1f2a36", "#2b6f9e", "#b5542d", "#5d7f3f"

@@ -55,6 +55,7 @@ import difflib
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
@@ -155,35 +156,31 @@ def parse_repeater(text: str) -> Place:
     raise BadInput(f"{text!r} is no IPv4 address with a port", fix='write it as "10.0.1.1:7471"')
 
 
-def parse_megabytes(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise BadInput(f"{text!r} is no number of megabytes", fix="write a whole number, such as 256")
+def _whole(text: str, least: int, most: float, what: str, fix: str) -> int:
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise BadInput(what, fix=fix)
     return int(text)
+
+
+def parse_megabytes(text: str) -> int:
+    return _whole(text, 0, inf, f"{text!r} is no number of megabytes", "write a whole number, such as 256")
 
 
 def parse_limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise BadInput(f"{text!r} is no limit", fix="write a whole number above 0, such as 10000")
-    return int(text)
+    return _whole(text, 1, inf, f"{text!r} is no limit", "write a whole number above 0, such as 10000")
 
 
 def parse_level(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > LEVEL_MAX:
-        raise BadInput(f"{text!r} is no level", fix=f"write a whole number, at most {LEVEL_MAX}")
-    return int(text)
+    fix = f"write a whole number, at most {LEVEL_MAX}"
+    return _whole(text, 0, LEVEL_MAX, f"{text!r} is no level", fix)
 
 
 def parse_datagram_bytes(text: str) -> int:
-    if not text.isdigit() or not 500 <= int(text) <= LAN_DATAGRAM_BYTES_MAX:
-        raise BadInput(f"is {text}", fix=f"use 500 to {LAN_DATAGRAM_BYTES_MAX}")
-    return int(text)
+    return _whole(text, 500, LAN_DATAGRAM_BYTES_MAX, f"is {text}", f"use 500 to {LAN_DATAGRAM_BYTES_MAX}")
 
 
 def parse_lanes(text: str) -> int:
-    most = LANES_MAX // 2
-    if not text.isascii() or not text.isdigit() or int(text) > most:
-        raise BadInput(f"is {text}", fix=f"use 0 to {most}")
-    return int(text)
+    return _whole(text, 0, LANES_MAX // 2, f"is {text}", f"use 0 to {LANES_MAX // 2}")
 
 
 def parse_mode_of_data(text: str) -> str:

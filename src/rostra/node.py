@@ -58,6 +58,7 @@ from rostra.core.effects import (
     Send,
     SetTimer,
     TimerFired,
+    ignored,
 )
 from rostra.core.observer import BESIDE, NodeBegan
 from rostra.core.secure import WaitingEffects
@@ -185,7 +186,7 @@ class Node:
 
     def step(self, now: Instant, event: Event) -> list[Output]:
         if self._stopped:
-            return [Ignored(type(event).__name__, why="stopped")]
+            return [ignored(event, why="stopped")]
         outputs: list[Output] = []
         self._read = 0
         if now >= self.stack.alarm_at:
@@ -197,7 +198,7 @@ class Node:
             case PacketArrived(peer) | ChannelOpened(peer):
                 link = self.links.get(peer) or self._adopt(now, peer, outputs)
                 if link is None:
-                    return [Ignored(type(event).__name__, why="not a neighbour")]
+                    return [ignored(event, why="not a neighbour")]
                 self._report(now, link.step(now, event), outputs)
             case ChannelClosed(peer):
                 link = self.links.get(peer)
@@ -389,7 +390,7 @@ class Node:
         for effect in (rest := iter(effects)):
             if type(effect) is Send:
                 if self._held and effect.to in self._held:
-                    outputs.append(Ignored(type(effect.message).__name__, why="waiting for a replica"))
+                    outputs.append(ignored(effect.message, why="waiting for a replica"))
                 else:
                     self._outbox.setdefault(effect.to, []).append(effect.message)
             elif type(effect) is Secure:

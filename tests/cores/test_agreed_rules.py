@@ -26,7 +26,6 @@ from rostra.protocols.agreed.rules import (
     HasSenior,
     HowMany,
     Living,
-    LivingChain,
     LivingState,
     Majority,
     Not,
@@ -159,14 +158,6 @@ def test_however_a_group_is_cut_and_torn_two_living_views_meet(script: list[tupl
     for before, after in pairwise(formed):
         assert before.fence < after.fence
         assert {each.id for each in before.members} & {each.id for each in after.members}
-
-
-@pytest.mark.spec("V-099")
-def test_the_primary_is_decided_once_for_each_living_view() -> None:
-    chain = LivingChain(7, (one("a"), one("b")))
-    first = chain.advanced(7, (one("a"),))
-    assert first == LivingChain(8, (one("a"),))
-    assert first is not None and first.advanced(7, (one("b"),)) is None
 
 
 # Rules

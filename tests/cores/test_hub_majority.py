@@ -131,8 +131,7 @@ def test_a_host_counts_again_when_a_view_without_who_left_is_in_its_log() -> Non
     assert net.stations[A].marked is not None
     mark = net.stations[A].marked
     before = net.stations[B].log.next
-    out: list[Effect] = []
-    net.stations[B]._append(MarkEntry(before, mark.view, mark.stations), b"", out)
+    net.stations[B]._append(MarkEntry(before, mark.view, mark.stations), b"")
     assert not net.stations[B].leaving and net.stations[B]._counted == before + 1
 
 

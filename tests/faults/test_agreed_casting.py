@@ -12,7 +12,7 @@ from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Done
 from rostra.sim.programs import SimProgram
-from rostra.sim.storm import CASTS, storm
+from rostra.sim.storm import storm
 from rostra.sim.world import World
 
 WORLD = Domain("world")
@@ -177,4 +177,4 @@ def test_of_two_repeaters_one_is_enough(lost: str) -> None:
 @pytest.mark.spec("V-111", "V-113")
 @pytest.mark.parametrize("seed", seeds(8))
 def test_storms_over_datagrams_that_are_lost_and_cut(seed: int) -> None:
-    storm(seed, CASTS)
+    storm(seed, "casts")

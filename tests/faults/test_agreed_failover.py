@@ -15,7 +15,7 @@ from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
 from rostra.sim.shapes import clusters
-from rostra.sim.storm import FAILOVER, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 LEDGER = Group("ledger", Domain("eu"))
 
@@ -23,13 +23,13 @@ LEDGER = Group("ledger", Domain("eu"))
 @pytest.mark.spec("V-019")
 @pytest.mark.parametrize("seed", seeds(8))
 def test_no_member_is_removed_when_the_leader_of_its_server_dies(seed: int) -> None:
-    storm(seed, FAILOVER)
+    storm(seed, "failover")
 
 
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:
-            storm(seed, FAILOVER)
+            storm(seed, "failover")
         except StormFailed as failure:
             return failure.what
     return ""

@@ -170,7 +170,7 @@ def test_after_every_step_of_a_random_run_it_is_the_lowest_set_that_covers_the_m
         at = tuple([parent(host_of(each.address)) for each in inside])
         (found,) = owners(world)
         if at:
-            assert found == core_domain(ALL, at, parent(at[0]))
+            assert found == core_domain(at, parent(at[0]))
         assert all(each.agreed[ALL].members == inside[0].agreed[ALL].members for each in inside)
         known = [found, *([] if found == WORLD else [parent(found)])]
         for domain, server in servers(world).items():  # pointers lead from the scope down to it

@@ -18,7 +18,7 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
 from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import clusters
-from rostra.sim.storm import PRIMARY, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 LEDGER = Group("ledger", Domain("eu"))
 SENT_AFTER_ITS_LINK = 6  # what waited for a record was sent to a neighbour that had been given up meanwhile
@@ -28,13 +28,13 @@ TOLD_BEFORE_IT_WAS_BACK = 50031  # a host that was being removed lived by a view
 @pytest.mark.spec("V-099")
 @pytest.mark.parametrize("seed", [*seeds(6), SENT_AFTER_ITS_LINK, TOLD_BEFORE_IT_WAS_BACK])
 def test_one_side_lives_and_in_the_end_all_do(seed: int) -> None:
-    storm(seed, PRIMARY)
+    storm(seed, "primary")
 
 
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:
-            storm(seed, PRIMARY)
+            storm(seed, "primary")
         except StormFailed as failure:
             return failure.what
     return ""

@@ -3,6 +3,7 @@
 import pytest
 from support.ampnet import NET, Lost, losing, results, sound, views, world
 
+from benchmarks.amp_world import AmpWorld
 from rostra.protocols.atomic.amp_state import FailureReported, FrameReceived, ViewExecuted
 from rostra.protocols.atomic.frames import (
     AmpStationId,
@@ -13,7 +14,6 @@ from rostra.protocols.atomic.frames import (
     NewViewFrame,
     ResponseFrame,
 )
-from rostra.sim.bus import AmpWorld
 
 
 def agreed(hosts: str) -> tuple[AmpWorld, list[AmpStationId]]:

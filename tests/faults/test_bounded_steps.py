@@ -11,7 +11,7 @@ from rostra.node import GO_ON, Node
 from rostra.protocols.links.events import PacketArrived
 from rostra.protocols.links.packets import Data
 from rostra.protocols.relaxed.messages import MessageId, Routed
-from rostra.sim.storm import FIFO_STORM, VIEWS, storm
+from rostra.sim.storm import storm
 from rostra.sim.world import World
 
 READERS = 20
@@ -137,7 +137,7 @@ def test_what_waits_is_bounded(readers, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("shape", "seed"), [("T-REF", 3), (VIEWS, 5), pytest.param(FIFO_STORM, 4, marks=pytest.mark.long)]
+    ("shape", "seed"), [("T-REF", 3), ("views", 5), pytest.param("fifo", 4, marks=pytest.mark.long)]
 )
 def test_storms_do_not_notice_that_hardly_two_messages_share_a_step(shape, seed, monkeypatch):
     monkeypatch.setattr(nodes, "WORK_MAX", 1)

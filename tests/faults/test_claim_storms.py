@@ -13,7 +13,7 @@ from rostra.core.secure import WaitingEffects
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.claims.table import ClaimTable
 from rostra.protocols.front.core import FrontCore
-from rostra.sim.storm import CLAIMS, DISKS, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 TRIED = range(10)
 ISOLATED = (32, 95, 145)
@@ -22,15 +22,15 @@ ISOLATED = (32, 95, 145)
 
 @pytest.mark.parametrize("seed", seeds(12))
 def test_first_members_of_two_kinds_end_as_one(seed: int) -> None:
-    storm(seed, CLAIMS)
+    storm(seed, "claims")
 
 
 @pytest.mark.parametrize("seed", [*seeds(6), 15])
 def test_disks_may_fill_and_drain_meanwhile(seed: int) -> None:
-    storm(seed, DISKS)
+    storm(seed, "disks")
 
 
-def first_failure(tried: Iterable[int] = TRIED, shape: str = CLAIMS) -> str:
+def first_failure(tried: Iterable[int] = TRIED, shape: str = "claims") -> str:
     for seed in tried:
         try:
             storm(seed, shape)
@@ -47,7 +47,7 @@ def test_an_answer_that_does_not_wait_for_a_majority_is_found(monkeypatch: pytes
 def test_a_server_that_goes_on_without_room_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     changed = WaitingEffects.room_changed
     monkeypatch.setattr(WaitingEffects, "room_changed", lambda self, lacking: changed(self, ""))
-    assert "on a full disk" in first_failure((26,), DISKS)
+    assert "on a full disk" in first_failure((26,), "disks")
 
 
 def test_a_claim_that_nobody_writes_down_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

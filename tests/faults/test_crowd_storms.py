@@ -11,14 +11,14 @@ from rostra.protocols.fifo.events import Deliver, Joined
 from rostra.protocols.front.core import JOINS_AT_ONCE, FrontCore
 from rostra.protocols.relaxed.events import JoinsEnd
 from rostra.protocols.relaxed.messages import EndpointsJoined, Routed
-from rostra.sim.storm import CROWD, storm
+from rostra.sim.storm import storm
 from rostra.sim.taps import RuleBroken, TurnWork, tapped
 from rostra.sim.world import World
 
 
 @pytest.mark.parametrize("seed", [*range(6), 1058])
 def test_crowds_join_in_a_storm(seed):
-    assert storm(seed, CROWD).verdicts
+    assert storm(seed, "crowd").verdicts
 
 
 def test_a_turn_whose_work_grows_with_the_square_of_its_members_is_found():

@@ -7,7 +7,7 @@ import pytest
 from support.planted import keep_late_parts
 
 from rostra.sim.fifo_storm import FifoStorm
-from rostra.sim.storm import FIFO_STORM, StormFailed, replay_command, storm
+from rostra.sim.storm import StormFailed, replay_command, storm
 
 EVERY_SEED_THAT_EVER_FAILED = [
     2,  # a member that only speaks was told twice who came
@@ -60,7 +60,7 @@ THE_SAME_AGAIN = [
     ],
 )
 def test_everybody_sees_and_has_everything_when_the_sky_clears(seed):
-    outcome = storm(seed, FIFO_STORM)
+    outcome = storm(seed, "fifo")
     assert outcome.verdicts[0].ok
 
 
@@ -73,5 +73,5 @@ def test_a_failing_storm_says_how_to_replay_it(monkeypatch):
     """Streams of large messages that stand still for good, as ours once did."""
     keep_late_parts(monkeypatch)
     with pytest.raises(StormFailed, match=r"has .* up to \d+ of \d+") as failed:
-        storm(4, FIFO_STORM)
-    assert failed.value.fix.endswith(replay_command(4, FIFO_STORM))
+        storm(4, "fifo")
+    assert failed.value.fix.endswith(replay_command(4, "fifo"))

@@ -52,7 +52,7 @@ def test_replicas_that_forget_what_they_answered_are_caught(monkeypatch: pytest.
 def test_delivery_before_it_is_stable_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the orderer delivers what nobody else has. It is cut off, answers, and crashes."""
 
-    def early(station: Any, out: Any) -> bool:
+    def early(station: Any) -> bool:
         before, station.accept = station.accept, station.log.next
         return bool(station.accept > before)
 

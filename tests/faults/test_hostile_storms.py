@@ -21,7 +21,7 @@ from rostra.sim.history import MembershipChanged as Membership
 from rostra.sim.history import ServerChanged as Server
 from rostra.sim.hostile_storm import protocol_of
 from rostra.sim.lies import KINDS, Lies
-from rostra.sim.storm import HOSTILE, StormFailed, replay_command, storm
+from rostra.sim.storm import StormFailed, replay_command, storm
 
 EVERY_SEED_THAT_EVER_FAILED = [
     201,  # a program that entered a group without an endpoint was never answered, and held a share for ever
@@ -39,7 +39,7 @@ EVERY_SEED_THAT_EVER_FAILED = [
 @pytest.mark.spec("C-125")
 @pytest.mark.parametrize("seed", [*EVERY_SEED_THAT_EVER_FAILED, 200, 202])
 def test_others_do_not_notice(seed: int) -> None:
-    outcome = storm(seed, HOSTILE)
+    outcome = storm(seed, "hostile")
     assert [verdict.answer for verdict in outcome.verdicts] == ["yes"]
 
 
@@ -87,9 +87,9 @@ def test_a_planted_door_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) 
     plant(monkeypatch)
     with pytest.raises(StormFailed) as failed:
         for seed in (481, 437, 258, *ABOUT_RELAXED):
-            storm(seed, HOSTILE)
+            storm(seed, "hostile")
     seed = int(failed.value.what.split()[1])
-    assert failed.value.fix.endswith(replay_command(seed, HOSTILE))
+    assert failed.value.fix.endswith(replay_command(seed, "hostile"))
 
 
 def test_lies_are_of_every_kind_and_most_of_them_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_lies_are_of_every_kind_and_most_of_them_can_be_read(monkeypatch: pytest
     monkeypatch.setattr(Lies, "message", message)
     about_all = [seed for seed in range(300, 400) if protocol_of(seed) is None]
     for seed in about_all[:6]:
-        storm(seed, HOSTILE)
+        storm(seed, "hostile")
     assert {
         *("EndpointsJoined", "EndpointLeft", "DomainFailed", "ResolveRequest", "ResolveReply"),
         *("InterestChanged", "SyncDone", "Routed", "Undeliverable", "LifeAsked", "LifeTold"),

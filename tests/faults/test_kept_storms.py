@@ -6,19 +6,19 @@
 import pytest
 
 from rostra.protocols.atomic import hub_flush
-from rostra.sim.storm import KEPT, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 
 @pytest.mark.spec("A-100", "A-102")
 @pytest.mark.parametrize("seed", [0, 11])
 def test_what_any_member_was_given_is_given_again_when_all_were_lost(seed: int) -> None:
-    storm(seed, KEPT)
+    storm(seed, "kept")
 
 
 def test_hosts_that_go_on_without_most_of_the_last_view_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_flush, "waits_for", lambda *_: "")
     with pytest.raises(StormFailed, match="on-disk"):
-        storm(ALONE, KEPT)
+        storm(ALONE, "kept")
 
 
 ALONE = 12

@@ -15,7 +15,7 @@ from rostra.protocols.agreed.promises import GivenLeases
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World
-from rostra.sim.storm import LIVING, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 STOOD_STILL = (20, 23, 75)
 """In the end: a group whose scope is wider than the parent of its clusters waited for members that were dead,
@@ -27,13 +27,13 @@ LEDGER = Group("ledger", Domain("paris"))
 @pytest.mark.spec("V-099")
 @pytest.mark.parametrize("seed", [*seeds(12), *STOOD_STILL])
 def test_one_side_lives_while_processes_stand_still(seed: int) -> None:
-    storm(seed, LIVING)
+    storm(seed, "living")
 
 
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:
-            storm(seed, LIVING)
+            storm(seed, "living")
         except StormFailed as failure:
             return failure.what
     return ""

@@ -7,7 +7,7 @@ import pytest
 
 from rostra.protocols.atomic import monitor, receiver
 from rostra.protocols.claims.agent import ClaimAgent
-from rostra.sim.storm import MONITORED, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 
 @pytest.mark.spec("A-090", "A-100", "A-101", "A-102", "A-104", "A-105", "A-107", "A-108")
@@ -15,12 +15,12 @@ from rostra.sim.storm import MONITORED, StormFailed, storm
 def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
     """In 322 a majority of newcomers was left that knew no member; in 818 a host was excluded from a group
     that was silent afterwards."""
-    storm(seed, MONITORED)
+    storm(seed, "monitored")
 
 
 def failure(seed: int) -> str:
     with pytest.raises(StormFailed) as failed:
-        storm(seed, MONITORED)
+        storm(seed, "monitored")
     return failed.value.what
 
 

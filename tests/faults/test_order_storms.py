@@ -7,14 +7,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from rostra.core.effects import Effect
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.atomic import hub_flush, logs, receiver
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.hub_early import HubEarly
 from rostra.protocols.atomic.messages import HubReport, StationId
 from rostra.sim.order_storm import OrderStorm
-from rostra.sim.storm import ORDER, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 from rostra.sim.view_storm import LEDGER
 
 FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100)
@@ -27,7 +26,7 @@ NEGOTIATED = (4, 34, 740044)
 @pytest.mark.spec("A-100", "A-101", "A-102", "A-104", "A-105", "A-108")
 @pytest.mark.parametrize("seed", [*FOUND_SOMETHING, *NEGOTIATED])
 def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
-    storm(seed, ORDER)
+    storm(seed, "order")
 
 
 @pytest.mark.parametrize("seed", [101, 30010])
@@ -46,14 +45,14 @@ def test_they_keep_it_where_stations_report_before_a_view_is_agreed(
         return reports
 
     monkeypatch.setattr(HubEarly, "_reports_before", counted)
-    storm(seed, ORDER)
+    storm(seed, "order")
     assert max(used) > 1
 
 
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:
-            storm(seed, ORDER)
+            storm(seed, "order")
         except StormFailed as failure:
             return failure.what
     return ""
@@ -62,7 +61,7 @@ def first_failure(tried: Iterable[int]) -> str:
 def test_messages_that_are_delivered_before_they_are_stable_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def at_once(self: Station, out: list[Effect]) -> bool:
+    def at_once(self: Station) -> bool:
         self.accept, before = self.log.next, self.accept
         return self.accept > before
 

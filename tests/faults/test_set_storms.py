@@ -17,19 +17,19 @@ from rostra.protocols.led.core import REPORT, TreeCore
 from rostra.protocols.led.sequences import Sequences
 from rostra.protocols.led.transient import TransientSets
 from rostra.sim.set_storm import MOVE_S
-from rostra.sim.storm import SETS, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 
 @pytest.mark.spec("S-066", "S-067", "S-068", "S-069", "S-070", "S-071")
 @pytest.mark.parametrize("seed", [*seeds(12), 900171, 901161, 909222])
 def test_led_groups_have_one_leader_and_an_exact_list_after_crashes_and_cuts(seed: int) -> None:
-    storm(seed, SETS)
+    storm(seed, "sets")
 
 
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:
-            storm(seed, SETS)
+            storm(seed, "sets")
         except StormFailed as failure:
             return failure.what
     return ""

@@ -13,20 +13,20 @@ from rostra.protocols.agreed import agent
 from rostra.protocols.fifo.events import Item
 from rostra.protocols.fifo.gate import ReaderGate
 from rostra.protocols.fifo.sending import Outbound
-from rostra.sim.storm import SPOKEN, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 FOUND_SOMETHING = (87, 98, 192, 213, 391)  # of those beyond the first fifty, of which five did
 
 
 @pytest.mark.parametrize("seed", [*seeds(20), *FOUND_SOMETHING])
 def test_messages_keep_to_their_views_through_crashes_and_cuts(seed: int) -> None:
-    storm(seed, SPOKEN)
+    storm(seed, "spoken")
 
 
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:
-            storm(seed, SPOKEN)
+            storm(seed, "spoken")
         except StormFailed as failure:
             return failure.what
     return ""

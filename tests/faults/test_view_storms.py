@@ -12,34 +12,34 @@ from rostra.protocols.agreed import groups, told_views
 from rostra.protocols.agreed.lanes import Lanes
 from rostra.protocols.agreed.moving import MovingServer
 from rostra.protocols.agreed.server import AgreedServer
-from rostra.sim.storm import LANES, MOVES, VIEWS, StormFailed, storm
+from rostra.sim.storm import StormFailed, storm
 
 FOUND_SOMETHING = (62, 64, 93)  # of those beyond the first fifty, of which eleven did
 
 
 @pytest.mark.parametrize("seed", [*seeds(50), *FOUND_SOMETHING])
 def test_views_agree_through_crashes_and_cuts(seed: int) -> None:
-    storm(seed, VIEWS)
+    storm(seed, "views")
 
 
 @pytest.mark.parametrize("seed", [*seeds(20), 29, 255, 257, 720012])
 def test_groups_move_through_crashes_and_cuts(seed: int) -> None:
-    storm(seed, MOVES)
+    storm(seed, "moves")
 
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_groups_change_at_once_through_crashes_and_cuts(seed: int) -> None:
-    storm(seed, LANES)
+    storm(seed, "lanes")
 
 
 def test_a_core_set_that_does_not_ask_hosts_about_a_group_that_came_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(MovingServer, "_ask_holdings", lambda self, message, out: [])
-    assert "every-change" in first_failure(range(4), MOVES)
+    assert "every-change" in first_failure(range(4), "moves")
 
 
-def first_failure(tried: Iterable[int], shape: str = VIEWS) -> str:
+def first_failure(tried: Iterable[int], shape: str = "views") -> str:
     for seed in tried:
         try:
             storm(seed, shape)
@@ -60,7 +60,7 @@ def test_lanes_that_do_not_wait_for_changes_of_the_whole_set_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Lanes, "_obstacle", lambda self: None)
-    found = first_failure(range(2), LANES)
+    found = first_failure(range(2), "lanes")
     assert "every-change" in found or "same-view" in found  # whichever is looked at first
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.tally import Tally
 from rostra.core.effects import Ignored
 from rostra.core.observer import Reporter
 from rostra.core.stack import Stack
@@ -31,7 +32,7 @@ from rostra.sim import (
     shape,
 )
 from rostra.sim.history import AnswerRecord, Detected, NoticeRecord, ServerChanged
-from rostra.sim.taps import OneCopy, RuleBroken, Scopes, Tally, tapped
+from rostra.sim.taps import OneCopy, RuleBroken, Scopes, tapped
 from rostra.sim.twin import Twin, path
 
 PAIR = {"haifa": ("a", "b"), "paris": ("c", "d")}

@@ -16,13 +16,13 @@ from rostra.history.audits import evidence as evidence_of
 from rostra.history.audits import kept as facts
 from rostra.history.session import end, start
 from rostra.history.tuning import SMALL
-from rostra.sim.storm import FIFO_STORM, replay_command
+from rostra.sim.storm import replay_command
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
 from support.journal import frame
 from support.parity import AUDITED, STORM_BOUND_S, Compared, bounds_of
 
-SHAPES = ("single", "pair", "uneven", FIFO_STORM)
+SHAPES = ("single", "pair", "uneven", "fifo")
 TOGETHER = 8
 """Storms that are judged in one job for each promise."""
 
@@ -50,7 +50,7 @@ def main() -> int:
                 rows = verdicts(evidence, promise, bounds_of(promise, STORM_BOUND_S)).collect()
                 said = {row["world"]: row for row in rows}
                 for (seed, shape), each in zip(storms[begin:], some, strict=False):
-                    if shape == FIFO_STORM and promise != "fifo-gap-free":
+                    if shape == "fifo" and promise != "fifo-gap-free":
                         continue  # checkers pass over what is told of groups that speak
                     audited = said[each.world]
                     found[each.compare(promise, audited["answer"])] += 1

@@ -32,7 +32,6 @@ from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Joined, Left, Without
 from rostra.sim import World, fifo_checkers
 from rostra.sim.network import LinkModel
-from rostra.sim.storm import FIFO_STORM
 
 HERE = "haifa.a"
 
@@ -239,7 +238,7 @@ class Brought:
         self.said: dict[str, Compared] = {}
         self.speaking = {name for name, make in FINE.items() if make in SPEAKING}
         self.speaking |= {name for name, (make, _, _) in SPOILT.items() if make in SPEAKING}
-        self.speaking |= {f"storm-{shape}-{seed}" for seed, shape in STORMS if shape == FIFO_STORM}
+        self.speaking |= {f"storm-{shape}-{seed}" for seed, shape in STORMS if shape == "fifo"}
         rows: list[Row] = []
         for name, make in FINE.items():
             rows += self._add(name, make(directory / name), directory / name)

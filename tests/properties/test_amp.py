@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.ampnet import BUS, NET, members, results, sound, views, world
 
+from benchmarks.amp_world import AmpWorld
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.protocols.atomic.amp_state import FailureReported, StationSuspected, ViewExecuted
 from rostra.protocols.atomic.frames import AmpStationId, DecisionFrame, NewViewFrame
-from rostra.sim.bus import AmpWorld
 
 
 def stormy(kind: str, seed: int, loss: float, crash: int, order: str | None = None) -> AmpWorld:

@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from benchmarks.amp_world import AmpWorld, Bus, LossyNetwork
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import at_rest, check_logs
 from rostra.protocols.atomic.frames import AmpStationId
-from rostra.sim.bus import AmpWorld, Bus, LossyNetwork
 
 BUS, NET = "bus", "net"
 

@@ -10,7 +10,7 @@ from rostra.journal.segments import read
 from rostra.sim import checkers, fifo_checkers
 from rostra.sim.fifo_storm import FifoStorm
 from rostra.sim.history import AnyRecord
-from rostra.sim.storm import FIFO_STORM, _journal, _Storm
+from rostra.sim.storm import _journal, _Storm
 
 AUDITED: Final = (
     "per-source-order",
@@ -76,7 +76,7 @@ class Compared:
     def of_storm(cls, seed: int, shape: str, directory: Path) -> "Compared":
         """A storm with its journal, blown over or not."""
         journal = _journal(directory, f"{shape}-{seed}")
-        storm = FifoStorm(seed, journal=journal) if shape == FIFO_STORM else _Storm(seed, shape, journal)
+        storm = FifoStorm(seed, journal=journal) if shape == "fifo" else _Storm(seed, shape, journal)
         try:
             storm.blow_over()
         finally:

@@ -3,6 +3,7 @@ rest."""
 
 from support.seeds import seeds
 
+from benchmarks.tally import Tally
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import AnyNotice
 from rostra.sim import T_REF, LineQuality, LinkModel, SimProgram, Uniform, World
@@ -15,7 +16,7 @@ from rostra.sim.checkers import (
 )
 from rostra.sim.history import NoticeRecord
 from rostra.sim.rest import Comparison
-from rostra.sim.taps import Invariants, OneCopy, Scopes, Tally, tapped
+from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
 
 SEEDS = seeds(4)
 """Each acceptance scenario runs over this many random networks."""

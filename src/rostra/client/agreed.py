@@ -32,6 +32,7 @@ from rostra.protocols.fifo import events as told
 
 if TYPE_CHECKING:
     from rostra.client.arenas import Loan
+    from rostra.client.joining import AgreedStay
     from rostra.client.me import Me
 
 UNREAD_MAX: Final = 1_000
@@ -174,13 +175,8 @@ class AgreedMembership(OneReader):
             case MemberMoved(to, because):
                 self.me._move_agreed(self, to)
                 self._put(Moved(to, because))
-            case GroupTerminated(because):
-                self.me._forget_agreed(self)
-                self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
-            case told.Excluded(reason, fix):
-                self.me._forget_agreed(self)
-                what = f"{self.group} went on without {self.me.endpoint}: {reason}"
-                self.end(Excluded(what, fix=fix or "join it again"))
+            case GroupTerminated() | told.Excluded():
+                put_out(self, item)
 
     def _view(self, item: MemberView) -> View:
         """Made from the last one, mostly: it costs little however many members there are."""
@@ -233,6 +229,16 @@ class AgreedMembership(OneReader):
             self._ended = reason
         self._ready.set()
         self._wake()
+
+
+def put_out(stay: "AgreedStay", item: GroupTerminated | told.Excluded) -> None:
+    """The group is over, or went on without this endpoint."""
+    stay.me._forget_agreed(stay)
+    if isinstance(item, GroupTerminated):
+        stay.end(Terminated(f"{stay.group} is over: {item.because}", fix="join another one"))
+    else:
+        what = f"{stay.group} went on without {stay.me.endpoint}: {item.reason}"
+        stay.end(Excluded(what, fix=item.fix or "join it again"))
 
 
 def asking(join: JoinAgreed | JoinOrdered) -> JoinAgreed | JoinOrdered:

@@ -12,20 +12,18 @@ import contextlib
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from rostra.client.agreed import AgreedMembership, ShowsViews
-from rostra.client.conversation import Conversation, Items
+from rostra.client.agreed import AgreedMembership, ShowsViews, put_out
+from rostra.client.conversation import Conversation
 from rostra.client.session import within
-from rostra.client.streams import again
+from rostra.client.streams import Items, again
 from rostra.errors import (
     DeadlineExceeded,
-    Excluded,
     GroupBlocked,
     NotMember,
     RostraError,
-    Terminated,
     Unreachable,
 )
-from rostra.groups.items import AgreedItem
+from rostra.groups.items import AgreedItem, GroupItem
 from rostra.names import Group
 from rostra.protocols.agreed.calls import GroupTerminated
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed, MemberBlocked, MemberView
@@ -103,10 +101,10 @@ class AgreedConversation(ShowsViews):
 
     # Listening
 
-    def __aiter__(self) -> Items:
+    def __aiter__(self) -> Items[GroupItem]:
         return self.items()
 
-    def items(self, *, batch: int = 0) -> Items:
+    def items(self, *, batch: int = 0) -> Items[GroupItem]:
         """What happens, in order. With `batch`, messages that came together are handed out together, up to so
         many of one sender at once, as `Messages`."""
         return self._conversation.items(batch=batch)
@@ -153,13 +151,8 @@ class AgreedConversation(ShowsViews):
         match item:
             case MemberView() | MemberBlocked():
                 self._views.hear(item)
-            case GroupTerminated(because):
-                self.me._forget_agreed(self)
-                self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
-            case told.Excluded(reason, fix):
-                self.me._forget_agreed(self)
-                what = f"{self.group} went on without {self.me.endpoint}: {reason}"
-                self.end(Excluded(what, fix=fix or "join it again"))
+            case GroupTerminated() | told.Excluded():
+                put_out(self, item)
             case _:
                 self._conversation.hear(item)
 

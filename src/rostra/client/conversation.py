@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from rostra.client.arenas import Loan
 from rostra.client.session import within
-from rostra.client.streams import OneReader, again
+from rostra.client.streams import Items, OneReader, again
 from rostra.errors import (
     BadInput,
     DeadlineExceeded,
@@ -278,10 +278,10 @@ class Conversation(OneReader):
 
     # Listening
 
-    def __aiter__(self) -> "Items":
+    def __aiter__(self) -> Items[GroupItem]:
         return self.items()
 
-    def items(self, *, batch: int = 0) -> "Items":
+    def items(self, *, batch: int = 0) -> Items[GroupItem]:
         """What happens, in order. With `batch`, messages that came together are handed out together, up to so
         many of one sender at once, as `Messages`."""
         if batch < 0:
@@ -291,7 +291,7 @@ class Conversation(OneReader):
                 f'{self.me.endpoint} only submits to {self.group}, and is told nothing (role="submit")',
                 fix='join it with role="both" or role="receive" to hear what is said',
             )
-        return Items(self, batch)
+        return Items(self._next, batch)
 
     async def _next(self, batch: int) -> GroupItem:
         if self._bodies is None:
@@ -481,22 +481,6 @@ class Conversation(OneReader):
         for future in waiting:
             if not future.done():
                 future.set_result(None)
-
-
-class Items:
-    """What happens in a conversation, one item after the other. A reader that stops, or is cancelled, misses
-    nothing: the next one goes on where it was."""
-
-    __slots__ = ("_batch", "_conversation")
-
-    def __init__(self, conversation: Conversation, batch: int) -> None:
-        self._conversation, self._batch = conversation, batch
-
-    def __aiter__(self) -> "Items":
-        return self
-
-    async def __anext__(self) -> GroupItem:
-        return await self._conversation._next(self._batch)
 
 
 def checked(payload: object) -> bytes:

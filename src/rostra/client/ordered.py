@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
-from rostra.client.agreed import AgreedMembership, ShowsViews, asking
+from rostra.client.agreed import AgreedMembership, ShowsViews, asking, put_out
 from rostra.client.arenas import Loan
 from rostra.client.calls import (
     REQUEST,
@@ -41,7 +41,7 @@ from rostra.client.calls import (
 from rostra.client.conversation import BLOCK_BYTES, UNREAD_BYTES_MAX, UNREAD_ITEMS_MAX, blocks_of
 from rostra.client.conversation import checked as checked_payload
 from rostra.client.session import within
-from rostra.client.streams import OneReader, again
+from rostra.client.streams import Items, OneReader, again
 from rostra.client.transfer import (
     SAY_AGAIN_S,
     AnyStateMessage,
@@ -61,13 +61,11 @@ from rostra.client.transfer import (
 from rostra.errors import (
     BadInput,
     DeadlineExceeded,
-    Excluded,
     GroupBlocked,
     InDoubt,
     NotMember,
     Rejected,
     RostraError,
-    Terminated,
     TooLarge,
 )
 from rostra.groups.items import (
@@ -357,15 +355,15 @@ class Ordered(ShowsViews, OneReader):
 
     # Listening
 
-    def __aiter__(self) -> "OrderedItems":
+    def __aiter__(self) -> Items[AtomicItem | Messages]:
         return self.items()
 
-    def items(self, *, batch: int = 0) -> "OrderedItems":
+    def items(self, *, batch: int = 0) -> Items[AtomicItem | Messages]:
         """What happens, in order. With `batch`, messages that came together are handed out together, up to so
         many of one sender at once, as `Messages`."""
         if batch < 0:
             raise BadInput(f"batch={batch}", fix="a positive number, or 0 for messages one by one")
-        return OrderedItems(self, batch)
+        return Items(self._next, batch)
 
     async def _next(self, batch: int) -> AtomicItem | Messages:
         if self._asks is not None:
@@ -609,12 +607,9 @@ class Ordered(ShowsViews, OneReader):
                 if self._left is None and self._reconcile is not None and cause in (GIVEN_UP, WENT_ON):
                     self._meet(cause)
                 elif self._left is None:
-                    self.me._forget_agreed(self)
-                    what = f"{self.group} went on without {self.me.endpoint}: {cause}"
-                    self.end(Excluded(what, fix=fix or "join it again"))
-            case GroupTerminated(because):
-                self.me._forget_agreed(self)
-                self.end(Terminated(f"{self.group} is over: {because}", fix="join another one"))
+                    put_out(self, told.Excluded(cause, fix))
+            case GroupTerminated():
+                put_out(self, item)
 
     @property
     def _view_number(self) -> int:
@@ -742,22 +737,6 @@ class _Views(AgreedMembership):
             for tally, _ in group._calls.values():
                 tally.viewed([each.endpoint for each in item.members])
             group._look_at_calls()
-
-
-class OrderedItems:
-    """What happens in a group, one item after the other. A reader that stops, or is cancelled, misses
-    nothing: the next one goes on where it was."""
-
-    __slots__ = ("_batch", "_group")
-
-    def __init__(self, group: Ordered, batch: int) -> None:
-        self._group, self._batch = group, batch
-
-    def __aiter__(self) -> "OrderedItems":
-        return self
-
-    async def __anext__(self) -> AtomicItem | Messages:
-        return await self._group._next(self._batch)
 
 
 class _First(Awaitable[Receipt]):

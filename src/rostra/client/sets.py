@@ -224,10 +224,11 @@ class Sets:
             case SetMembers(group=group) | AddRefused(group=group):
                 if (mine := me._sets.get(group)) is not None:
                     mine.hear(notice)
-            case SequenceReply(sequence=number) | SequenceShrunk(sequence=number):
-                if (sequence := me._sequences.get(number)) is not None:
-                    sequence.hear(notice)
-            case SequenceEnded(sequence=number):
+            case (
+                SequenceReply(sequence=number)
+                | SequenceShrunk(sequence=number)
+                | SequenceEnded(sequence=number)
+            ):
                 if (sequence := me._sequences.get(number)) is not None:
                     sequence.hear(notice)
             case _:

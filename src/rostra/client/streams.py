@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from rostra.errors import BadInput, NotMember, RostraError, Unreachable
@@ -135,6 +135,22 @@ class Stream(Generic[T]):
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
+
+
+class Items(Generic[T]):
+    """What happens in a group, one item after the other. A reader that stops, or is cancelled, misses
+    nothing: the next one goes on where it was."""
+
+    __slots__ = ("_batch", "_next")
+
+    def __init__(self, following: Callable[[int], Awaitable[T]], batch: int) -> None:
+        self._next, self._batch = following, batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._next(self._batch)
 
 
 class OneReader(ABC):

@@ -4,10 +4,10 @@
     driver ── RoomChanged("") ──────────────────▶ node: stores what waited, then does the rest
     driver ◀── KeepFree(bytes) ────────────────── a replica that is about to store much at once
 
-A driver keeps some room free ahead of need (`FREE_BYTES`, and as much again as the records have). It reports
-that it has none *before* a write fails, so that a request is refused before anything has changed. While there
-is none, a node orders no record to be written. Ballots of an election have their place in any case: each one
-replaces the one before.
+A driver keeps some room in reserve (`FREE_BYTES`, and the size of the records once more). It reports that the
+disk is full *before* a write fails, so that a request is refused before anything has changed. While it is
+full, a node orders no record to be written. Ballots of an election always fit: each one replaces the one
+before.
 """
 
 from typing import Final

@@ -188,6 +188,11 @@ class Ignored(Observation, frozen=True):
     why: str  # from a small fixed set: it becomes a metric's label
 
 
+def ignored(what: object, why: str) -> Ignored:
+    """`Ignored`, by the class of a message, event or request."""
+    return Ignored(type(what).__name__, why)
+
+
 class Noted(Observation, frozen=True):
     """An internal event worth a line in the trace and a counter: a row made, a collection closed."""
 

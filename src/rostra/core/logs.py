@@ -2,11 +2,11 @@
 
     step ──▶ LogBatch(log, entries, head, low) ── Persist ──▶ disk ── LogsSynced ──▶ step: what rests on it
 
-All that one step adds is one batch, and all batches of one turn are on disk together: one wait for the disk
-is for all messages that came at once. The content of head and entries belongs to the service that owns the
-log, which holds back what rests on a batch until it is reported as written. Where a disk loses the end of
-what was being written, whole batches are lost, the last ones; nothing that another process has seen rests on
-them. A log that cannot be written is reported too: the others, and the node, go on.
+All entries of one step are one batch, and all batches of one turn are synced together, so that messages which
+came at once cost one sync. The service that owns the log defines the content of head and entries, and holds
+back all effects that depend on a batch until it is reported as written. If a crash loses the end of a write,
+it loses the last batches as a whole; nothing that another process has seen depends on them. A log that cannot
+be written is reported too: the other logs, and the node, go on.
 """
 
 from collections import deque

@@ -6,11 +6,11 @@
 
 Log, journal, recording and trace are observers (`rostra.observe`), and so is the memory behind `rostra why`.
 
-A **reporter** is an observer of single events and effects; `shows` says of which kinds, and how. Drivers hand
-it those alone, while they carry them out: a step of which nothing is reported costs nothing.
+A **reporter** is an observer of single events and effects; `shows` says of which kinds, and how. Drivers pass
+it only those, while they carry them out: a step without such an effect costs nothing.
 
-What orders nothing is an `Observation`: drivers pass it to the reporters and need not know its class. A new
-one is a class of its protocol, and a line in each observer that is to show it.
+An effect for observers alone is an `Observation`: drivers pass it to the reporters and need not know its
+class. A new one is a class of its protocol, and a line in each observer that is to show it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

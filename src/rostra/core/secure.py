@@ -6,9 +6,9 @@
 
 Without replicas nothing waits here, unless the disk has no room (`core/disk.py`): the driver performs effects
 in order, the disk first. Without room nothing is written; each new record waits with all that follows it in
-its step, and comes first when there is room. A core repeats
-`Secure` for a record before each effect that depends on it; a record that is already written is not written
-again. Effects that still wait when the node ends are dropped: its successor may not have the record.
+its step, and comes first when there is room. A core repeats `Secure` for a record before each effect that
+depends on it; a record that is already written is not written again. Effects that still wait when the node
+ends are dropped: its successor may not have the record.
 """
 
 from collections.abc import Iterable

@@ -37,7 +37,6 @@ from rostra.core.effects import (
     Asked,
     Effect,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
@@ -45,6 +44,7 @@ from rostra.core.effects import (
     Received,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.names import Domain
 
@@ -129,7 +129,7 @@ class Stack:
         else:
             takers = self._simple.get(type(event)) or self._route(event)
         if not takers:
-            return [Ignored(type(event).__name__, "a neighbour with the name of our delegate")]
+            return [ignored(event, "a neighbour with the name of our delegate")]
         effects: Sequence[Effect] = ()
         for at in takers:
             ordered = self._show(now, at, -1, self.services[at].step(now, event))

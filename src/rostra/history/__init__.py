@@ -2,7 +2,7 @@
 
     from rostra.history import Archive, register, views
 
-session     where Spark runs, and how it is started without a word
+session     where Spark runs, and how it is started
 warm        a Spark that stays between questions
 schemas     every table's columns, under a name
 ingest      growing journals become tables: look, runs, partitions, intervals, compact, tables
@@ -25,7 +25,7 @@ __all__ = ["Archive", "register", "views"]
 
 
 def __getattr__(name: str) -> Any:
-    """Spark is imported by whoever needs it, and not by whoever asks for a command's help."""
+    """Import Spark with the first use of these names: a command's help does not need it."""
     if name == "register":
         from rostra.history.source import register
 

@@ -1,4 +1,4 @@
-"""An answer leaves Spark: a table for people, JSON or CSV for programs, Parquet for the next question.
+"""Output of answers: a table for people, JSON or CSV for programs, Parquet for the next question.
 
 Times are UTC, whatever zone this machine is in: rows travel as Arrow, which keeps the zone with them.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TABLE_ROWS: Final = 1000
-"""More than that nobody reads on a terminal; -o csv gives all."""
+"""Rows of a table on a terminal; -o csv gives all."""
 
 
 class AnswerRows:

@@ -4,8 +4,8 @@
     archive = Archive(spark, journal="/var/lib/rostra/journal")   nothing has to be made first
     archive.events.transform(stays)
 
-Both give the same answers. A journal may hold a row twice (a segment that was sent again), so it is read with
-an eye on that.
+Both give the same answers. A journal may hold a row twice (a segment that was sent again); such rows are read
+once.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def views(spark: "SparkSession", tables: str) -> list[str]:
 
 
 class Archive:
-    """`spark` may be a function that starts one: what the catalogue of tables knows is told without."""
+    """`spark` may be a function that starts a session: questions to the catalogue of tables need none."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Archive:
 
     @cached_property
     def _commits(self) -> "tuple[BatchCommit, ...]":
-        """As the tables are when they are first asked: what one question reads is of one moment."""
+        """The commits at the first read, so that one question sees one state of the tables."""
         return () if self._tables is None else self._tables.require()
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """What is asked before a question."""
+        """Groups, places and lives: looked up before a question is asked."""
         return of_events(self.events) if self._tables is None else of_tables(self._tables, self._commits)
 
     @cached_property
@@ -131,7 +131,7 @@ class Archive:
         return stays(self.events)
 
     def stays_of(self, group: str) -> "DataFrame":
-        """Of one group: of a journal nothing else is worked out."""
+        """Stays of one group: from a journal, only these are computed."""
         from pyspark.sql import functions as F
 
         from rostra.history.questions.stays import stays

@@ -1,7 +1,7 @@
 """The tables as Arrow has them, and how their files are written.
 
-Words stay numbers all the way from a segment's dictionary to that of a table: a name is spelled once for some
-hundred thousand rows. In a file that is not to be seen; whoever reads it finds texts.
+Words stay dictionary-encoded all the way from a segment to a table: a name is stored once for some hundred
+thousand rows. Readers of the files see plain text columns.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,18 +1,18 @@
-"""Straight from the files: Spark's tasks read the rows for themselves, in Arrow, and nothing is shuffled.
+"""Questions answered straight from the files: Spark's tasks read the rows in Arrow, and nothing is shuffled.
 
     events (a DataFrame) ── is it a journal or a table, untouched? ── no ──▶ a plan of Spark, over anything
                                         │ yes
                                         ▼
       segment runs ──▶ partitions ──▶ task: read some columns of each run, in order ──▶ rows of the answer
 
-Half of what a window over events costs is spent on turning columns into rows and names into longer names, and
-most of the rest on sorting what was in order when it was written. A journal's segment holds one life of one
-writer in order of `seq`, so whoever reads all segments of a life one after the other has nothing to sort by
-but the story, and words are numbers all the way.
+Half of the cost of a Spark window over events is the conversion of columns to rows and of names to longer
+names, and most of the rest is sorting rows that were already in order. A journal's segment holds one life of
+one writer in order of `seq`. A task that reads all segments of a life in turn only has to sort by story (one
+member in one group), and words stay dictionary-encoded.
 
-Which files a DataFrame is made of is remembered for that very object. Whatever is derived from it, be it by
-one filter, is another object, of which nothing is known; so a question can look, and never be wrong. Both
-ways give the same answers, and tests hold them together.
+The files of a DataFrame are remembered for that object only. A DataFrame derived from it, even by a single
+filter, is another object whose files are not known, so the fast path is never used for the wrong rows. Tests
+compare the answers of both ways.
 """
 
 import weakref

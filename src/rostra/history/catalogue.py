@@ -1,10 +1,10 @@
-"""What a history is asked before a question: which groups and places are in it, who lived, and when it ends.
-Of tables that is known without reading a row of them, and without Spark: ingest keeps it.
+"""The catalogue of a history: its groups and places, the lives of its writers, and when it ends. Questions
+look names up here before they are asked. Tables have it without reading a row, and without Spark:
 
     _commits/17.json      groups
     epochs/batch=17/      the lives of writers: whose, from when until when, and how they ended
 
-It says what the same questions over all events say, which are asked of a journal.
+For a journal the same is computed from all events, with the same result.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Lived(NamedTuple):
 
 
 class Catalogue:
-    """Of tables it is what ingest keeps for those who ask; of a journal it is found out by Spark, once."""
+    """For tables, what ingest keeps; for a journal, computed by Spark once."""
 
     def __init__(
         self, find_groups: Callable[[], Iterable[str]], find_lives: Callable[[], dict[Key, Lived]]

@@ -1,8 +1,8 @@
-"""Many small batches become one large one; readers see the ones or the other, never both and never neither.
+"""Many small batches become one large one; readers see either the small ones or the large one.
 
-Ten batches make a batch of ten, ten of those one of a hundred: every row is written anew once per step, so a
+Ten batches make a batch of ten, ten of those one of a hundred. Every row is written again once per step, so a
 history of a million batches costs six writes of each row, and has at most a few dozen directories. Batches
-that are large already are left alone: nothing is gained by copying them.
+that are large already are not copied.
 """
 
 import time
@@ -22,7 +22,7 @@ from rostra.history.tasks import run
 from rostra.journal.schema import Type
 
 READ_FOR_S: Final = 600.0
-"""Directories that mean nothing any more are kept so long for whoever reads them still."""
+"""Directories that no commit mentions any more are kept so long: a reader may have begun with them."""
 
 LARGE_ROWS: Final = 20_000_000
 """Together so many events are not merged any further."""
@@ -116,7 +116,7 @@ class Compaction:
             if rows != expected:
                 raise RostraError(
                     f"compacting {table} gave {rows} rows of {expected}; nothing was changed",
-                    fix="somebody changed the tables meanwhile; one ingest at a time",
+                    fix="another process changed the tables meanwhile; run one ingest at a time",
                 )
             place.put(f"{table}/{merged.directory}", [each.files[table] for each in some])
         self._tables.clear(merged.label)

@@ -3,14 +3,14 @@
     <tables>/events/batch=0-9, batch=10 ...  ──▶  DIR/events    a Delta table
              stays/ notices/ ...             ──▶  DIR/stays ...
 
-Rows of a table have an order: commit by commit, file by file; compaction keeps it. So how much was exported
-is one number, the rows so far, and Delta keeps it with the rows, in one commit: the version that our
-application id has reached. Whoever is killed before a commit has done nothing, and of two that append at once
-Delta refuses one.
+Rows of a table have an order: commit by commit, file by file; compaction keeps it. So one number says how
+much was exported: the count of rows. Delta stores it in the same commit as the rows, as the version that our
+application id has reached. An export that is killed before a commit has changed nothing, and of two
+concurrent ones Delta refuses one.
 
-A table that was rebuilt is another one, and what was exported cannot be taken back: each commit keeps a
-digest of its last row in the same way, and if that row is another one now, it is refused. Delta's own
-`optimize` is never called (1.6.6 doubles rows when two rewrites race).
+Exported rows cannot be taken back. So each commit also keeps a digest of its last row; if that row differs
+now, because the table was rebuilt, the export is refused. Delta's own `optimize` is never called (1.6.6
+doubles rows when two rewrites race).
 """
 
 import hashlib

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rostra.errors import BadInput, NotAvailable, NotInstalled
 
 HIDDEN: Final = (".", "_")
-"""Names that begin so are nobody's rows."""
+"""Files whose names begin so hold no rows of a table."""
 
 AT_ONCE: Final = 1 << 20
 """Bytes of a file that is read as a whole."""
@@ -156,8 +156,8 @@ class LocalDirectory:
             raise NotInstalled(f"to write to {self} takes boto3, which is not installed", fix=S3_FIX)
 
     def swap(self, name: str, content: bytes, expected: Callable[[bytes], bool] | None) -> bool:
-        """In an object store: this content under a name that nobody has, or instead of the expected one;
-        unless another writer was quicker."""
+        """In an object store: write this content under a new name, or in place of the expected content. False
+        if another writer was quicker."""
         from botocore.exceptions import ClientError
 
         bucket, _, key = self.full(name).partition("/")

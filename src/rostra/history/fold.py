@@ -1,8 +1,8 @@
-"""Stays as ingest keeps them: what has ended is written once, what still lasts is handed on.
+"""Stays as ingest keeps them: ended ones are written once, open ones are passed on to the next batch.
 
-Batch by batch this is done in Arrow (`intervals`), and by the question `stays` for everything at once, when
-the table is rebuilt. A life that ended without a row (a crash) ends its stays when it is sealed. Until then,
-readers are told by `all_stays` how it looks today.
+Ingest does this batch by batch in Arrow (`intervals`); a rebuild does it for all rows at once, by the
+question `stays`. A life that ended without a row (a crash) ends its stays when it is sealed. Until then
+`all_stays` ends them for readers, by what is known today.
 """
 
 from collections.abc import Mapping

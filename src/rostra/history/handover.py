@@ -1,13 +1,13 @@
-"""A question is handed to a Python that has imported everything already.
+"""A question is handed to a Python process that has already imported everything.
 
     rostra history who ...  ── arguments, environment, directory, stdin, stdout, stderr ──▶  ready: forks
            waits            ◀── process, exit code ───────────────────────────────────────   the copy runs it
 
 Importing PySpark, pandas and Arrow takes longer than a warm Spark needs for most answers. So the keeper
-(`warm`) starts a process that has done it and waits (`rostra.cli.history.ready`). Each command is run by a
-fork of it, on the terminal and in the directory of the caller; Ctrl-C and SIGTERM are passed on.
+(`warm`) starts a process that imports them once and waits (`rostra.cli.history.ready`). Each command is run
+by a fork of it, on the terminal and in the directory of the caller; Ctrl-C and SIGTERM are passed on.
 
-Where there is none, or it was made of other files than these, the command runs here, as it would anyway.
+If there is no such process, or it was started from other source files, the command runs in its own process.
 This module imports nothing that takes time.
 """
 
@@ -36,7 +36,7 @@ SOCKET: Final = "ready.sock"
 
 
 def home() -> Path:
-    """What `rostra history` keeps for this user: logs, and the way to the warm session; for nobody else."""
+    """The private directory of `rostra history` for this user: logs, and how to reach the warm session."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("ROSTRA_HISTORY_HOME") or Path(cache) / "rostra" / "history")
 

@@ -1,4 +1,5 @@
-"""Growing journals become tables: each row once, whatever dies, arrives late, comes twice or is broken.
+"""Growing journals become tables: each row once, even if processes crash, or segments are late, doubled or
+broken.
 
     journal/date=*/…parquet
          │  Structured Streaming lists new segments, and remembers which ones a batch was given
@@ -13,11 +14,11 @@
          ▼
        commit        _commits/N.json: from now on, and not before, batch N is there         (tables)
 
-**Exactly once.** Spark numbers its batches and repeats one until it has heard that it is done. Whatever a
-batch writes goes into directories that bear its number, in the place of whatever an earlier attempt left
-there, and starts from the state that the commit before it names. So an attempt that dies anywhere changes
-nothing, and one that died after its commit is recognised by it and does nothing again. What a batch finds out
-on the way (a file that is gone by now) may differ between attempts; only one of them is ever committed.
+**Exactly once.** Spark numbers its batches and repeats one until it is done. A batch writes into directories
+with its number, replaces what an earlier attempt left there, and starts from the state that the commit before
+it names. So an attempt that crashes before its commit changes nothing; if it crashes after, the commit is
+found, and the repetition does nothing. Two attempts may differ in what they find (a file may be gone by now);
+only one of them is ever committed.
 
 **Why a stream of names.** The stream that Spark follows is a list of files (`binaryFile`, of which only the
 path is read), and not their rows: Spark's Parquet source stops for ever at the first broken file, or passes
@@ -89,7 +90,7 @@ LOOK_EVERY_S: Final = 0.2
 
 
 class BatchDone(msgspec.Struct, frozen=True):
-    """For whoever shows progress."""
+    """For the progress line of `rostra history ingest`."""
 
     commit: BatchCommit
     took_s: float
@@ -169,7 +170,7 @@ class Ingest:
         fit(self._spark)
         with locked(self._spark, self._tables):
             if self._tables.newest() is not None:
-                self._compaction.when_due()  # whoever committed last may have died then
+                self._compaction.when_due()  # the process that committed last may have died before it
             while not self._stop.is_set():
                 before = self._tables.newest()
                 read = self._tables.names_read(before)
@@ -228,7 +229,7 @@ class Ingest:
         began = time.monotonic()
         before = self._tables.newest()
         if before is not None and batch <= before.batch:
-            self._compaction.when_due()  # committed; whoever did it died before Spark heard of it
+            self._compaction.when_due()  # committed, but the process died before Spark recorded that
             return
         if batch != (before.batch + 1 if before else 0):
             last = f"the last one is {before.batch}" if before else "there is none"
@@ -492,7 +493,7 @@ def is_held(source: str) -> bool:
 
 
 def _held(piece: Piece, label: str) -> RowRun:
-    """It waits in the tables, because nobody knows how long its journal is kept."""
+    """It waits in the tables, because the journal may be deleted at any time."""
     run = piece.run
     if is_held(run.source):
         return msgspec.structs.replace(run, first=piece.first, rows=run.rows if piece.whole else None)
@@ -508,8 +509,8 @@ def _aside_name(path: str) -> str:
 def locked(spark: SparkSession, tables: Tables) -> Iterator[None]:
     """One ingest at a time.
 
-    The lock is held by the Java machine and not by us, since it is what writes: if we are killed, it may live
-    on for a moment, and whoever comes next has to wait for that.
+    The Java machine holds the lock, since it does the writing: if this process is killed, Java may live on
+    for a moment, and the next ingest has to wait for that.
     """
     if not tables.place.is_local:
         yield

@@ -1,12 +1,12 @@
-"""Stays in Arrow: what a batch ends, and what lasts after it, for some lives of writers at once.
+"""Stays in Arrow: which ones a batch ends, and which are open after it, for some lives of writers at once.
 
     open   ─┐
             ├─▶  stories side by side, each in order  ─▶  ended   (a row followed)
     sight  ─┘                                          └▶  open    (none did)
 
-The same table as the question `stays`, which is a window of Spark over everything; a test holds the two
-together. Here all rows of a life are in one place and in order already, so nothing is shuffled: a story is a
-number, and a stable sort by it puts each row before the one that follows it.
+The result is the same table as that of the question `stays`, a Spark window over all rows; a test compares
+the two. Here all rows of a life are in one place and in order already, so nothing is shuffled: each story
+(one member in one group) gets a number, and a stable sort by it puts each row before its successor.
 """
 
 from collections.abc import Iterable, Mapping

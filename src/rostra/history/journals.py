@@ -1,8 +1,8 @@
-"""Rows of segments, each once: which files a journal has, and how the right part of each is read.
+"""Rows of segments, each once: which files a journal has, and which part of each is read.
 
-A segment may have been sent twice, or cut otherwise the second time. What is to be read of which file is
-decided by numbers alone (`runs`); here it becomes a DataFrame. Files of which all is wanted, nearly always
-all of them, are read as they are; the rest is picked row by row.
+A segment may have been sent twice, and be cut differently the second time. `runs` decides by row numbers
+which rows of which file to read; this module makes a DataFrame of them. Files that are read completely,
+nearly always all of them, are read as they are; of the others rows are picked one by one.
 """
 
 import glob
@@ -93,7 +93,7 @@ def other_rows(key: Key, where: str) -> str:
 
 
 def rows_between(path: str, first: int, last: int) -> pa.Table | None:
-    """None if they cannot be read, which whoever needs them will find out."""
+    """None if they cannot be read: a query that needs them fails with the reason."""
     try:
         with open_file(path) as opened:
             rows = pq.ParquetFile(opened, page_checksum_verification=True).read()
@@ -120,7 +120,7 @@ def is_within(first: int, last: int) -> pc.Expression:
 
 
 def chosen(good: Iterable[Seen]) -> list[Piece]:
-    """Every number once; holes are nobody's concern here."""
+    """Every number once; holes are ignored."""
     made = plan({}, (run for each in good for run in each.runs), hole_after_us=-(10**18))
     return [*made.accepted, *made.late]
 

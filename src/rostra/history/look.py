@@ -1,8 +1,8 @@
 """A look at a segment before its rows are read: what is in it, or why it is set aside.
 
-Spark stops a whole batch at the first broken file. So each file is opened first, its footer and its few
-narrow columns read, and what it holds told as runs of numbers (`runs`). That is a few bytes per row, done by
-Spark's own workers, and it says exactly which rows are new before one of them is touched.
+Spark stops a whole batch at the first broken file. So each file is opened first, its footer and a few narrow
+columns are read, and its rows are described as runs of numbers (`runs`). That is a few bytes per row, done by
+Spark's own workers, and shows exactly which rows are new before any of them is read.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ LOOKED_AT: Final = ("world", "writer", "role", "epoch", "seq", "at", "kind", "fi
 WORDS: Final = ("world", "writer", "role", "kind")
 
 OTHER_WORLD: Final = "of another world"
-"""Why a file is set aside that nobody misses here."""
+"""Why a file is set aside, in words that `_set_aside` keeps."""
 
 OTHER_ROWS: Final = "other rows"
 """Why a file is set aside whose rows are not those that are there already, under the same numbers."""

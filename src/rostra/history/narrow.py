@@ -12,7 +12,7 @@ from rostra.history.questions.views import agreed_removals, why_agreed
 from rostra.history.questions.why import AFTER_S, BEFORE_S, concerns, removals
 
 Frame: TypeAlias = DataFrame
-"""For whoever passes answers on without knowing Spark."""
+"""For modules that pass answers on and do not import Spark."""
 
 
 def narrowed(
@@ -80,5 +80,5 @@ def seen_inside(answer: Frame, place: str) -> Frame:
 
 
 def about(answer: Frame, subject: str) -> Frame:
-    """Rows about an endpoint, in any incarnation, or about whoever is inside a host or domain."""
+    """Rows about an endpoint, in any incarnation, or about the members inside a host or domain."""
     return answer.where(concerns(subject, F.col("member")))

@@ -4,8 +4,8 @@
                                    └─ fold what was open before         ──▶                 notices, stays ...
 
 All rows of one life (a writer's epoch) are in one partition, so nothing has to be sorted, and no row travels
-between tasks. What a task writes lies under a name that nobody reads; the driver moves it to its place when
-all are done. So a task that is run twice, or goes on after everybody gave it up, does no harm.
+between tasks. A task writes under a name that readers do not look at; the driver moves the files to their
+place when all tasks are done. So it does no harm if a task runs twice, or goes on after it was given up.
 
 Memory does not grow with a batch: rows pass in groups of some hundred thousand, and beside them there are
 only the stays that last.
@@ -53,7 +53,7 @@ class Take(Struct, frozen=True):
     source: str  # a segment; or where an earlier batch held rows, "held/batch=17"
     first: int
     last: int
-    rows: int | None  # so many must there be; None if nobody counted
+    rows: int | None  # so many must there be; None if they were not counted
     into: str  # events, with all that is made of them | late: only events and parts | held
 
 
@@ -195,7 +195,7 @@ class _Work:
 
 
 class Outputs:
-    """Files of several tables, under names that nobody reads."""
+    """Files of several tables, under names that readers do not look at."""
 
     def __init__(self, place: LocalDirectory, name: str, extra: Mapping[str, Type]) -> None:
         self._place = place

@@ -1,7 +1,7 @@
-"""Where things are, as columns: the path arithmetic of `rostra.names`, for Spark.
+"""Paths of domains and hosts as columns: the path arithmetic of `rostra.names`, for Spark.
 
-Paths are compared label by label (`eu.fr` is no part of `eu.france`), and the root, `world`, holds all. What
-a row needs of its paths is cheap text work; nothing here shuffles, and nothing is Python at run time.
+Paths are compared label by label (`eu.fr` is not inside `eu.france`), and everything is inside the root,
+`world`. All functions are cheap text expressions: no shuffle, and no Python at run time.
 """
 
 from collections.abc import Callable
@@ -144,5 +144,5 @@ def _across(a: Column, b: Column) -> Column:
 
 
 def _named(value: Column, use: Callable[[Column], Column]) -> Column:
-    """A value that is used many times and worked out once: Spark would write it out at every place."""
+    """A value that is used many times and computed once: Spark would repeat its expression at every use."""
     return F.get(F.transform(F.array(value), use), F.lit(0))

@@ -1,4 +1,4 @@
-"""Plots as SVG text, to be looked at: in light and in dark, without a script and without a library.
+"""Plots as SVG text, for light and dark pages, without a script or a library.
 
 Every plot is one element of a fixed drawing width that scales with its page; colours are names that the
 page's style gives a value (`--c0` to `--c7`, `--ink`, `--faint`), so one drawing serves both schemes.

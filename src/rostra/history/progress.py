@@ -1,7 +1,7 @@
-"""Something is said about anything that takes more than two seconds: how far Spark is, on one line.
+"""A progress line for everything that takes more than two seconds: how far Spark is.
 
-Spark Connect tells its clients by itself; a session of our own is asked from a thread. Where nothing can be
-drawn, in a pipe or a log, it is said once.
+Spark Connect reports progress to its clients; a session in our own process is asked from a thread. In a pipe
+or a log, where a line cannot be redrawn, it is printed once.
 """
 
 import sys
@@ -57,13 +57,13 @@ class ProgressLine:
 
 @contextmanager
 def waiting(doing: str, how_far: Callable[[], str] = str) -> Iterator[ProgressLine]:
-    """Draw it from time to time; for what says nothing of itself, such as the start of Spark, without how far
-    it is."""
+    """Draw it from time to time; without `how_far`, for work that reports no progress, such as starting
+    Spark."""
     line = ProgressLine(doing)
     over = threading.Event()
 
     def tick() -> None:
-        with suppress(Exception):  # a Java that has ended does not answer; whoever works with it says so
+        with suppress(Exception):  # Java has ended: the job that uses it reports that
             while not over.wait(EVERY_S):
                 line.say(how_far())
 

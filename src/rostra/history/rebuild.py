@@ -5,10 +5,10 @@
                                       ▼
                           _commits/17.json says so: from that moment readers see the new ones
 
-The events are what was received, so everything else follows from them. Nothing that readers see is touched
-until the one commit that replaces the newest; whoever dies before it has done nothing, and what it left is
-swept away. Each table has its own commit, so a second call after a crash is as good as one; in an object
-store, of two that rebuild at once one is refused.
+All other tables follow from the events. Readers see no change before the one commit that replaces the newest
+one. A rebuild that dies earlier has changed nothing, and its files are swept away. Each table has its own
+commit, so a second call after a crash gives the same as one call; in an object store, one of two concurrent
+rebuilds is refused.
 """
 
 import time
@@ -89,7 +89,7 @@ def _stays(
     if sum(counts.values()) != last or not counts.keys() <= epochs.keys():
         raise RostraError(
             f"{sum(counts.values())} stays last, and {last} were written; nothing was changed",
-            fix="somebody changed the tables meanwhile; one at a time",
+            fix="another process changed the tables meanwhile; run one at a time",
         )
     known = {
         key: msgspec.structs.replace(
@@ -129,7 +129,7 @@ def _save(tables: Tables, rows: DataFrame, table: str, directory: str) -> int:
 def _writing(
     tables: str, name: str, table: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: the rows of a task into one file, which nobody reads before it is moved."""
+    """For `mapInArrow`: the rows of a task into one file, which readers do not see before it is moved."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         outputs = Outputs(LocalDirectory(tables), name, {})

@@ -1,20 +1,20 @@
-"""Which rows are new, which wait, which are missing: arithmetic on runs of numbers, without a row in sight.
+"""Which rows are new, which wait, which are missing: arithmetic on runs of row numbers; no row is read.
 
-Every writer numbers the rows of an epoch from 1 on. What arrives of them are **runs**, cut anywhere, late,
-out of order and more than once. Per writer and epoch there is one **frontier**: everything up to it is in the
-tables.
+Every writer numbers the rows of an epoch from 1 on. They arrive as **runs**, cut anywhere, late, out of order
+and more than once. Per writer and epoch there is one **frontier**: everything up to it is in the tables.
 
         1 ────────────── frontier      first ───── last
         ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ ░░░░░░░ ▒▒▒▒▒▒▒▒▒▒▒▒▒▒
              in the tables       hole        held
 
-A run that touches the frontier is **accepted**, what lies below it is a **duplicate**, what lies beyond a
-hole is **held** until the hole is filled or **given up**: when nothing else waits to be read and the world
-has gone on for `hole_after_us` since the held row. A hole that was given up stays on the books, and rows of
-it that come after all are **late**: they belong into the events, but the story went on without them.
+A run that touches the frontier is **accepted**; one below it is a **duplicate**; one beyond a hole is
+**held** until the hole is filled or **given up**: when nothing else waits to be read and the world has rows
+that are `hole_after_us` newer than the held row. A hole that was given up is remembered, and rows of it that
+come after all are **late**: they are added to the events, but stays were computed without them.
 
 An epoch is **over** when its `closing` row is below the frontier, and **sealed** when the writer's next epoch
-is as old as that: then its open stays end, as known or unknown, and the books are closed.
+has been there for `hole_after_us`: then its open stays end, as known or unknown, and it does not change
+again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ class RowRun(Struct, frozen=True):
     key: Key
     first: int
     last: int
-    rows: int | None  # None if it was cut, and nobody counted
+    rows: int | None  # None if it was cut, so that they are not counted
     began_us: int  # the earliest time in it
     ended_us: int  # the latest time in it
     role: str

@@ -1,7 +1,7 @@
 """Every table's columns, under a name.
 
-`EVENTS` is made from the journal's own list of columns, so the two cannot differ. The other tables are what
-`rostra history ingest` makes of it; questions return tables that are named where they are asked.
+`EVENTS` is made from the journal's own list of columns, so the two cannot differ. `rostra history ingest`
+makes the other tables from it; schemas of answers are in the modules of their questions.
 """
 
 from collections.abc import Mapping
@@ -113,8 +113,8 @@ STAYS: Final = StructType(
 )
 """One row per unbroken stay of a member in a group, as one writer saw it.
 
-`closing` is a writer that ended cleanly, `unknown` one whose next epoch began without: what it would have
-seen after its last row, nobody knows.
+`closing` is a writer that ended cleanly, `unknown` one whose next epoch began without a `closing` row: what
+it saw after its last row is not known.
 """
 
 HOLES: Final = StructType(
@@ -189,5 +189,6 @@ def with_new_names(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def widened(extra: Mapping[str, Type]) -> StructType:
-    """`EVENTS`, and the columns that a newer writer added, which are kept although nobody here knows them."""
+    """`EVENTS`, and the columns that a newer writer added: they are kept, although this version does not know
+    them."""
     return StructType([*EVENTS.fields, *(StructField(name, TYPES[type_]) for name, type_ in extra.items())])

@@ -1,11 +1,11 @@
-"""Where Spark runs, and how it is started: checked first, bounded, and without a word on the terminal.
+"""Where Spark runs, and how it is started: checked first, with bounds, and without output on the terminal.
 
     start()                    on this machine, in this process:      local[*]
     start("spark://host:7077") on a cluster; this process drives it
     connect("sc://host:15002") on a Spark Connect server, which drives it
 
-The Java machine inherits a log file in the place of our standard error, because it speaks before any of its
-settings are read; when it fails, the end of that log is what the user is shown.
+The Java machine inherits a log file as its standard error, because it writes there before it reads any of its
+settings; if it fails, the user is shown the end of that log.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # we draw our own
-    # Nobody looks at what is over; in full, its plans would take most of the memory.
+    # Finished queries are not looked at again; their full plans would take most of the memory.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "50",
@@ -316,7 +316,7 @@ def _has_ended(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def _terminated() -> Iterator[None]:
-    """A SIGTERM ends this process as an error does, unless somebody else takes care of it."""
+    """A SIGTERM ends this process as an error does, unless a handler is installed already."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) not in (
         signal.SIG_DFL,
         None,
@@ -336,9 +336,9 @@ def is_here(session: "SparkSession") -> bool:
 
 
 def fit(session: "SparkSession") -> None:
-    """What a session needs that was started by somebody else: conditions that reach our reader, which Spark
-    refuses otherwise, and on this machine our own Python, which may not be the first on the path, with our
-    own way to object stores."""
+    """Set up a session that other code started: filter push-down to our reader, which Spark disables; and, on
+    this machine, our own Python, which may not be the first on the path, with our credentials for object
+    stores."""
     session.conf.set(PUSHDOWN, "true")
     if is_here(session) and str(session.sparkContext.master).startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -394,7 +394,7 @@ def log4j2() -> Path:
 
 
 def home() -> Path:
-    """What `rostra history` keeps for this user: logs, and the way to the warm session; for nobody else."""
+    """The private directory of `rostra history` for this user, made if needed: see `handover.home`."""
     directory = handover.home()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
@@ -406,8 +406,8 @@ def default_log() -> Path:
 
 
 def log_into(log: Path) -> None:
-    """What libraries on our own side of the bridge have to say goes where the other side's words go. py4j
-    tells the root logger of a Java that has ended, which prints it if nobody else takes it."""
+    """Logs of Python libraries go into the same file as those of Java. py4j reports a Java process that has
+    ended to the root logger, which would print it."""
     for logger in (logging.getLogger("py4j"), logging.getLogger("pyspark"), logging.getLogger()):
         if not logger.handlers:
             logger.addHandler(logging.FileHandler(log, delay=True))

@@ -1,4 +1,5 @@
-"""`spark.read.format("rostra")`: journals as a table, each row once, and no more of them than was asked for.
+"""`spark.read.format("rostra")`: journals as a table, each row once; segments that a query does not need are
+skipped.
 
     register(spark)
     spark.read.format("rostra").load("/var/lib/rostra/journal")
@@ -15,13 +16,13 @@
 | `maxRowsPerTrigger` | or at most so many rows, before `group` and the like are applied |
 | `failOnDataLoss` | `false` lets a stream go on where rows were deleted before it read them; else it fails |
 
-What is not wanted is skipped as early as it can be told: a segment by the writer and day in its name, by the
-statistics in its footer, and within it group by group of rows. Conditions of a query on `group`, `domain`,
-`at`, `writer`, `kind` and `world` are used for skipping in the same way, and checked again by Spark.
+Skipped are segments, by the writer and day in their names and by the statistics in their footers, and row
+groups within a segment. Conditions of a query on `group`, `domain`, `at`, `writer`, `kind` and `world` are
+used for skipping in the same way, and checked again by Spark.
 
-A stream's place in a journal is a number for each writer and epoch: everything up to it has been read. So it
-goes on after a restart with the very next row, and rows that come twice are read once. Days that it has read
-may be deleted. Rows behind a missing segment wait for it, for ever; `rostra history ingest` gives up on it.
+The offset of a stream is a number for each writer and epoch: all rows up to it have been read. So a restarted
+stream continues with the next row, and rows that come twice are read once. Days that it has read may be
+deleted. Rows behind a missing segment wait for it without a limit; `rostra history ingest` gives it up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,7 +90,7 @@ SKIPPED_BY: Final = frozenset({"world", "writer", "kind", "group", "domain", "at
 
 
 def register(spark: SparkSession) -> None:
-    """From now on this session knows the format, whoever started it; or one line says what is missing."""
+    """Add the format to any Spark session; an error of one line says what is missing."""
     fit(spark)
     check_workers(spark)
     spark.dataSource.register(RostraSource)
@@ -503,8 +504,8 @@ def limited(pieces: Iterable[Piece], limit: Any) -> list[Piece]:
 
 
 def require_group(group: str, paths: Iterable[str]) -> None:
-    """It is in one of these segments, or they name no group at all; else it was misspelt. A stream may wait
-    for a group that nobody joined yet."""
+    """Raise if these segments name groups, but not this one: it was misspelt. Not for streams, which may wait
+    for the first member of a group."""
     known: set[str] = set()
     for path in dict.fromkeys(paths):
         with suppress(pa.ArrowException, OSError), open_file(path) as opened:
@@ -610,7 +611,7 @@ class SegmentRows:
             pa.field(name, spelled(in_arrow(StructType([field])).field(0).type), nullable=field.nullable)
             for name, field in zip(schema.names, schema, strict=True)
         ]
-        # Conditions may be on columns that nobody asked for.
+        # Conditions may be on columns that are not in the answer.
         asked = {each.column for each in wanted} - set(schema.names)
         fields += [pa.field(name, ARROW[KNOWN[name].type]) for name in sorted(asked)]
         self._schema = pa.schema(fields)

@@ -1,8 +1,8 @@
-"""Names that are in no history are mistakes, and are answered with the closest one that is.
+"""A name that is not in the history is a mistake: the error suggests the closest one that is.
 
-A transform starts no job, so it cannot look before it answers. Its plan looks: beside the answer it gathers
-the names that are in the events, and fails with one line if what was asked for is not among them. A stream
-may wait for a name.
+A transform starts no job, so it cannot look names up before it returns. The plan does: beside the answer it
+collects the names in the events, and fails with one line if the requested one is not among them. A stream may
+wait for a name.
 """
 
 import difflib
@@ -50,7 +50,7 @@ def looks_up(
 ) -> Callable[
     [Callable[Concatenate[DataFrame, P], DataFrame]], Callable[Concatenate[DataFrame, P], DataFrame]
 ]:
-    """A transform of events whose parameters of these names are groups, or places where somebody wrote."""
+    """A transform of events whose parameters of these names are groups, or places with a writer."""
 
     def checked(
         ask: Callable[Concatenate[DataFrame, P], DataFrame],

@@ -6,22 +6,22 @@
              epochs/batch=17/                  what is known of every writer, after batch 17
              held/batch=17/                    rows behind a hole that opened in batch 17
              stays/rebuilt=17-1/               all stays up to batch 17, made anew from the events
-             _commits/17.json                  batch 17 is there: the only thing that makes it so
+             _commits/17.json                  the commit of batch 17: without it the batch does not exist
              _writing/                         what tasks have not finished
              _unused.json                      directories that will be removed, and since when
              _set_aside/*.json                 files that could not be used, and why
              _checkpoint/                      how far Spark has read
              _read/17.3f1c.json                segments that were read, where Spark cannot list them
 
-A batch is written first and committed then, by the rename of one small file. Whoever dies in between leaves a
-directory that nobody reads, and the next attempt writes it anew. Batches 10 to 19 are compacted by writing
-`batch=10-19` and then replacing commit 19 by one that stands for all ten; the nine others mean nothing from
-that moment on. A table that is rebuilt gets a directory for everything so far, by the same means. Directories
-that no commit mentions are removed after a while, because somebody may be reading them still.
+A batch is written first, and then committed by the rename of one small file. A crash in between leaves a
+directory that readers do not look at, and the next attempt writes it again. Batches 10 to 19 are compacted by
+writing `batch=10-19` and then replacing commit 19 by one that stands for all ten; the nine others are ignored
+from then on. A rebuilt table gets a directory for all its rows so far, in the same way. Directories that no
+commit mentions are removed after a while, since readers may still use them.
 
 In an object store nothing is renamed and nothing locked. Each attempt at a batch has directories of its own
-(`batch=17.3f1c`), and a commit is a conditional put: of two writers that both have written batch 17 one is
-refused, and what it wrote is swept away.
+(`batch=17.3f1c`), and a commit is a conditional put: of two writers of batch 17 one is refused, and its files
+are swept away.
 """
 
 import re
@@ -158,7 +158,7 @@ class Tables:
             )
 
     def attempt(self) -> str:
-        """For the names of directories that nobody else may write to."""
+        """A suffix for the names of directories that only this attempt writes to."""
         return f".{uuid4().hex[:8]}" if self.place.is_object else ""
 
     def clear(self, label: str) -> None:
@@ -262,9 +262,8 @@ class Tables:
         return commits
 
     def files(self, table: str, commits: Iterable[BatchCommit]) -> list[str]:
-        """The files that these rows are in, as Spark is told, in the order of batches. Spark itself can not
-        be asked for them: of rows that somebody else keeps in its memory at the time it knows no file any
-        more."""
+        """The files with these rows, as URIs for Spark, in the order of batches. Spark's `inputFiles` would
+        not do: it names no file for rows that another query has cached."""
         return [
             self.place.uri(path)
             for directory in self.directories(table, commits)
@@ -306,7 +305,7 @@ class Tables:
     # Tidiness
 
     def sweep(self, *, older_than_s: float, now: float | None = None) -> list[str]:
-        """Remove directories that no commit has mentioned for so long that nobody reads them any more."""
+        """Remove directories that no commit has mentioned for so long that no reader can use them still."""
         commits = self.commits()
         if not commits:
             return []

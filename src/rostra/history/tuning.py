@@ -1,7 +1,7 @@
-"""How Spark is told that a history is small.
+"""Spark settings for small histories.
 
-Spark makes machine code for every step of a plan, and thinks again about the plan after every stage. Over a
-hundred million rows that pays; over ten thousand it is nearly all of the time that an audit takes (measured:
+Spark compiles every step of a plan to machine code, and optimizes the plan again after every stage. For a
+hundred million rows that pays; for ten thousand it takes nearly all of an audit's time (measured:
 stable-truth over 12 000 rows 142 s, and 16 s without; all promises over 300 000 rows 74 s of processor with
 it and 76 s without, over a million 91 s and 107 s).
 """

@@ -1,14 +1,14 @@
-"""A Spark that stays warm between questions: started by the first, used by the next, gone when nobody asks.
+"""A Spark process that stays warm between questions: the first command starts it, idleness ends it.
 
     rostra history who ...      no keeper: start one, wait for it, ask             10 s and more
     rostra history stays ...    ask it                                             as long as the answer takes
-                                nobody asked for ten minutes: it ends by itself
+                                no question for ten minutes: it ends by itself
 
 The **keeper** is a process of ours that runs a Spark Connect server on loopback, on a port that the system
 chose, with a token that only this user can read. Each command is a client with a session of its own.
 
-Whoever has the token can run code as this user. A name like `localhost` means `::1` first, where another user
-of the machine might listen at the same port: clients call 127.0.0.1, and the keeper holds `::1`, too.
+A process that has the token can run code as this user. The name `localhost` means `::1` first, where another
+user of the machine might listen at the same port: clients call 127.0.0.1, and the keeper holds `::1`, too.
 """
 
 import contextlib
@@ -43,17 +43,18 @@ END_WITHIN_S: Final = 5.0
 LOOK_EVERY_S: Final = 2.0
 
 TRIES: Final = 6
-"""A keeper that is gone does not come back: so often, for some seconds, it is asked again."""
+"""How often a keeper that does not answer is asked again, within some seconds. One that ended does not come
+back."""
 
 STOPPED_S: Final = 60.0
-"""A Java that used no processor time for so long writes no classes any more. One that works is let work: it
-takes 15 s of a processor, and on a busy machine minutes until it has had them."""
+"""A Java process that used no processor time for so long has stopped writing its class archive. The archive
+takes 15 s of processor time, which may be minutes on a busy machine."""
 
 FORGET_S: Final = 60.0
-"""After so long without a question nothing is kept for anybody: whoever kept it may have been killed."""
+"""After so long without a question, cached answers are dropped: their client may have been killed."""
 
 TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-"""Through the environment, because a command line can be read by everybody."""
+"""Passed through the environment, because any user can read a command line."""
 
 
 class Keeper(Struct, frozen=True):
@@ -199,7 +200,7 @@ def _only_one() -> Iterator[None]:
 
 
 def keep(idle_s: float = IDLE_S) -> None:
-    """Serve until nobody has asked for so long, or somebody says stop."""
+    """Serve until there was no question for `idle_s`, or a SIGTERM."""
     token = os.environ.setdefault(TOKEN, secrets.token_urlsafe(32))
     os.umask(0o077)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -309,7 +310,7 @@ def _register(keeper: Keeper) -> None:
         for _ in range(TRIES):
             if find() is not None:
                 return
-            _file().unlink(missing_ok=True)  # it names one that has gone, or that nobody can use
+            _file().unlink(missing_ok=True)  # it names a keeper that has ended or does not answer
             with contextlib.suppress(FileExistsError):
                 os.link(part, _file())
     finally:
@@ -317,7 +318,7 @@ def _register(keeper: Keeper) -> None:
 
 
 class Used:
-    """For how long has nobody asked anything? Commands say that they are there; then jobs are counted."""
+    """How long the keeper has been idle: since a command last reported itself, or a Spark job ran."""
 
     def __init__(self, spark: "SparkSession") -> None:
         scheduler: Any = spark.sparkContext._jsc.sc()

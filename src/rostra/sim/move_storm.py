@@ -46,5 +46,5 @@ class MoveStorm(ViewStorm):
                 for name, core in server.sets.items()
                 if (known := core.table.get(group)) is not None and known.view.members
             }
-            found = {core_domain(group, sites, parent(sites[0]))} if sites else set()
+            found = {core_domain(sites, parent(sites[0]))} if sites else set()
             assert owners == found, f"every-change: {group} is in the sets of {owners}, not {found}"

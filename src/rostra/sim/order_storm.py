@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 STABLE: Final = {CHESS: "all", LEDGER: "all", LOCAL: "all", WORLD: "all"}
 MAJORITY: Final = {**STABLE, LEDGER: "majority", LOCAL: "majority"}
 
-WORDS: Final = ("say", "say", "say", "say", "stall", "read", "lose", "lossless")
-"""Between two deeds of the storm."""
 
 HEARD_S: Final = 30.0
 """So long after the last words all others must have them."""
@@ -31,6 +29,7 @@ HEARD_S: Final = 30.0
 
 class OrderStorm(ViewStorm):
     speaks: ClassVar = True
+    words: tuple[str, ...] = ("say", "say", "say", "say", "stall", "read", "lose", "lossless")
     word = "order"
     exclusive: ClassVar = frozenset([group for group, rule in RULES.items() if rule])
 
@@ -66,11 +65,6 @@ class OrderStorm(ViewStorm):
             group, survive=RULES[group], order=self.orders[group], stable=self.stable[group]
         )
         self.wanted[program, group] = None if call.result == Done() else call
-
-    def _deed(self, deed: str) -> None:
-        super()._deed(deed)
-        for _ in range(self.luck.randrange(6)):
-            getattr(self, f"_{self.luck.choice(WORDS)}")()
 
     def _say(self) -> None:
         speaking = [each for each in self._members() if each[1] in each[0].orders]

@@ -27,12 +27,12 @@ from rostra.protocols.led.requests import JoinLed
 from rostra.protocols.led.server import LED_SERVER
 from rostra.protocols.led.state import TreeState
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Absolute, Denied, Done
+from rostra.protocols.relaxed.requests import Absolute, Done
 from rostra.sim.network import LinkModel
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.shapes import clusters
-from rostra.sim.site_faults import SiteFaults
+from rostra.sim.site_faults import SiteFaults, refused
 from rostra.sim.taps import Invariants, RuleBroken, tapped
 from rostra.sim.transient_deeds import TransientDeeds
 from rostra.sim.world import World
@@ -205,10 +205,8 @@ class SetStorm(SiteFaults):
         self._listed_while_others_move()
         until, held = self.world.now + CALM_S, 0
         while held < 3:
-            for (program, group), call in list(self.wanted.items()):
-                if program.alive and call is not None and isinstance(call.result, Denied):
-                    assert call.result.retriable, f"{program} was refused: {call.result}"
-                    self._enter(program, group)
+            for program, group in refused(self.wanted):
+                self._enter(program, group)
             self.world.run(3.0)
             try:
                 self._exact()

@@ -1,12 +1,24 @@
 """What storms do to a world of several sites: crashes, restarts, pauses and cuts, drawn from a seed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import ClassVar
 
 from rostra.core.observer import Reporter
-from rostra.names import Domain
+from rostra.names import Domain, Group
+from rostra.protocols.relaxed.requests import Denied
+from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.world import World
+
+Stay = tuple[SimProgram, Group]
+
+
+def refused(wanted: Mapping[Stay, SimCall | None]) -> Iterator[Stay]:
+    """Programs that are to ask again: their joins were denied, for now."""
+    for (program, group), call in list(wanted.items()):
+        if program.alive and call is not None and isinstance(call.result, Denied):
+            assert call.result.retriable, f"{program} was refused: {call.result}"
+            yield program, group
 
 
 class SiteFaults(Reporter):

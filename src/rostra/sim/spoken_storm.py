@@ -30,8 +30,6 @@ from rostra.sim.view_storm import RULES, ViewStorm
 if TYPE_CHECKING:
     from rostra.sim.journal import SimJournal
 
-WORDS = ("say", "say", "say", "stall", "read")
-"""Between two deeds of the storm."""
 
 HEARD_S = 20.0
 """So long after the last words all others must have them."""
@@ -58,6 +56,7 @@ class BlockedAreSilent:
 
 class SpokenStorm(ViewStorm):
     speaks = True
+    words: tuple[str, ...] = ("say", "say", "say", "stall", "read")
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.taps = (BlockedAreSilent(),)
@@ -75,11 +74,6 @@ class SpokenStorm(ViewStorm):
     def _ask(self, program: SimProgram, group: Group) -> None:
         call = program.join_agreed(group, survive=RULES[group], delivery=DeliveryKind.FIFO)
         self.wanted[program, group] = None if call.result == Done() else call
-
-    def _deed(self, deed: str) -> None:
-        super()._deed(deed)
-        for _ in range(self.luck.randrange(6)):
-            getattr(self, f"_{self.luck.choice(WORDS)}")()
 
     def _say(self) -> None:
         speaking = [each for each in self._members() if each[1] in each[0].agreed]

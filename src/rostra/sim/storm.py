@@ -8,7 +8,7 @@ and every table must be what the twin says. A seed and a shape determine a storm
 command that replays it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -60,66 +60,31 @@ _SLOWEST_S: Final = (0.002, 0.05, 0.3, 0.6)
 next. With heartbeats every 0.2 s and 1 s of patience the slowest are just good enough while nothing is done
 to them."""
 
+AnyKind = FifoStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm
 
-FIFO_STORM: Final = "fifo"
-"""Not a shape of its own: storms over groups that speak, in worlds of two to four sites."""
+KINDS: Final[Mapping[str, Callable[..., AnyKind]]] = {
+    "fifo": FifoStorm,
+    "crowd": CrowdStorm,
+    "hostile": HostileStorm,
+    "claims": ClaimStorm,
+    "disks": DiskStorm,
+    "views": ViewStorm,
+    "living": LivingStorm,
+    "primary": PrimaryStorm,
+    "spoken": SpokenStorm,
+    "failover": FailoverStorm,
+    "moves": MoveStorm,
+    "casts": CastStorm,
+    "sets": SetStorm,
+    "order": OrderStorm,
+    "strong": StrongStorm,
+    "monitored": MonitoredStorm,
+    "kept": KeptStorm,
+    "lanes": LaneStorm,
+}
+"""Storms with worlds of their own; all others are of relaxed membership, in a world of the shape named."""
 
-CROWD: Final = "crowd"
-"""Nor is this: storms in which crowds join, with the work of each turn bounded."""
-
-HOSTILE: Final = "hostile"
-"""Nor is this: storms with an agent or a server in them that lies to its neighbours."""
-
-CLAIMS: Final = "claims"
-"""Nor this: first members of several kinds join one group at once."""
-
-DISKS: Final = "disks"
-"""Nor this: as claims, and disks fill and drain."""
-
-VIEWS: Final = "views"
-"""Nor this: agreed groups, while servers and hosts crash and sites are cut."""
-
-LIVING: Final = "living"
-"""Nor this: agreed groups of which one side lives at most, while processes stand still."""
-
-SPOKEN: Final = "spoken"
-"""Nor this: agreed groups with `delivery="fifo"`."""
-
-PRIMARY: Final = "primary"
-"""Nor this: as living, where the server of a group's scope says which side lives."""
-
-FAILOVER: Final = "failover"
-"""Nor this: agreed groups whose servers have replicas, while their leaders die."""
-
-MOVES: Final = "moves"
-"""Nor this: agreed groups whose core-sets move up and down a tree of four levels."""
-
-LANES: Final = "lanes"
-"""Nor this: as views, with groups that change at the same time."""
-
-CASTS: Final = "casts"
-"""Nor this: as views, with servers that agree by multicast and repeaters."""
-
-SETS: Final = "sets"
-"""Nor this: led groups, in the same weather."""
-
-ORDER: Final = "order"
-"""Nor this: agreed groups with `delivery="atomic"`."""
-
-STRONG: Final = "strong"
-"""Nor this: all kinds of groups in one world."""
-
-KEPT: Final = "kept"
-"""Nor this: groups with `stable="disk"`, and crashes of all hosts."""
-
-MONITORED: Final = "monitored"
-"""Nor this: relaxed and led groups with `delivery="atomic"`."""
-
-STORMS: Final = (
-    *(*SHAPES, FIFO_STORM, CROWD, HOSTILE, CLAIMS, DISKS),
-    *(VIEWS, LIVING, PRIMARY, SPOKEN, FAILOVER, MOVES, CASTS, SETS, ORDER, STRONG),
-    *(MONITORED, KEPT, LANES),
-)
+STORMS: Final = (*SHAPES, *KINDS)
 """What a storm can blow through."""
 
 
@@ -149,24 +114,8 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
         run.world.close()
 
 
-def _begin(
-    seed: int, shape_name: str, journal: "SimJournal | None"
-) -> "FifoStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm | _Storm":
-    kinds: dict[
-        str, Callable[..., FifoStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm]
-    ]
-    kinds = {
-        FIFO_STORM: FifoStorm,
-        CROWD: CrowdStorm,
-        HOSTILE: HostileStorm,
-        CLAIMS: ClaimStorm,
-        DISKS: DiskStorm,
-    }
-    kinds |= {VIEWS: ViewStorm, LIVING: LivingStorm, PRIMARY: PrimaryStorm, SPOKEN: SpokenStorm}
-    kinds |= {FAILOVER: FailoverStorm, MOVES: MoveStorm, SETS: SetStorm, ORDER: OrderStorm}
-    kinds |= {STRONG: StrongStorm, CASTS: CastStorm, KEPT: KeptStorm, MONITORED: MonitoredStorm}
-    kinds |= {LANES: LaneStorm}
-    if (kind := kinds.get(shape_name)) is not None:
+def _begin(seed: int, shape_name: str, journal: "SimJournal | None") -> "AnyKind | _Storm":
+    if (kind := KINDS.get(shape_name)) is not None:
         return kind(seed, journal=journal)
     return _Storm(seed, shape_name, journal)
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from rostra.groups.kinds import DeliveryKind
 from rostra.names import Domain, Group
-from rostra.protocols.relaxed.requests import Denied, Done
+from rostra.protocols.relaxed.requests import Done
 from rostra.sim.fifo_checkers import fifo_gap_free
 from rostra.sim.order_storm import HEARD_S, OrderStorm
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
+from rostra.sim.site_faults import refused
 from rostra.sim.view_storm import CHESS, LEDGER, LOCAL, RULES, WORLD
 
 if TYPE_CHECKING:
@@ -103,10 +104,8 @@ class StrongStorm(OrderStorm):
     def _all_known(self) -> None:
         until = self.world.now + KNOWN_S
         while self._unknown() and self.world.now < until:
-            for (program, group), call in list(self.loose.items()):
-                if program.alive and isinstance(call.result, Denied):
-                    assert call.result.retriable, f"{program} was refused: {call.result}"
-                    self._ask(program, group)
+            for program, group in refused(self.loose):
+                self._ask(program, group)
             self.world.run(3.0)
         assert not (wrong := self._unknown()), wrong
 

@@ -7,14 +7,13 @@ TurnWork      a step costs work for each entry that the node holds, and never fo
 Tally         how many messages of each kind crossed how many links                        (C-144)
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from rostra.core.effects import Effect, Event, Ignored, Instant, Received
 from rostra.core.stack import Stack
 from rostra.errors import RostraError
-from rostra.names import Domain, Group, Tree, depth, inside, strictly_inside
+from rostra.names import Domain, Group, Tree, inside, strictly_inside
 from rostra.protocols.claims.messages import ClaimMessage
 from rostra.protocols.fifo.cluster import CLUSTER
 from rostra.protocols.fifo.core import HOST
@@ -162,24 +161,6 @@ class Invariants:
                 wrong += delegate_violations(delegate)
         if wrong:
             raise RuleBroken(f"{path} after {type(event).__name__}: {wrong[0]}")
-
-
-class Tally:
-    """Messages received, by kind and by the depth of the lower end of their link: 1 is below the root."""
-
-    def __init__(self) -> None:
-        self.by_kind: Counter[str] = Counter()
-        self.by_depth: Counter[tuple[str, int]] = Counter()
-
-    def stepped(self, path: Domain, stack: Stack, event: Event, effects: Sequence[Effect]) -> None:
-        if isinstance(event, Received):
-            kind = type(event.message).__name__
-            self.by_kind[kind] += 1
-            self.by_depth[kind, max(depth(path), depth(event.sender))] += 1
-
-    def clear(self) -> None:
-        self.by_kind.clear()
-        self.by_depth.clear()
 
 
 def groups_of(message: Any) -> tuple[Group, ...]:

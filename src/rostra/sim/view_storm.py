@@ -24,12 +24,12 @@ from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.requests import JoinAgreed, MemberView
 from rostra.protocols.atomic.requests import JoinOrdered
 from rostra.protocols.links.config import LinkConfig
-from rostra.protocols.relaxed.requests import Denied, Done
+from rostra.protocols.relaxed.requests import Done
 from rostra.sim.network import LinkModel
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimAgreed, SimCall, SimProgram
 from rostra.sim.shapes import clusters
-from rostra.sim.site_faults import SiteFaults
+from rostra.sim.site_faults import SiteFaults, refused
 from rostra.sim.taps import Invariants, Tap, tapped
 from rostra.sim.world import World
 
@@ -58,6 +58,7 @@ class ViewStorm(SiteFaults):
     deeds: tuple[str, ...] = DEEDS
     word = "views"
     speaks: ClassVar = False  # are its groups spoken in?
+    words: tuple[str, ...] = ()  # deeds of programs that speak, after each other one
     taps: tuple[Tap, ...] = ()  # what else looks at every step
     replicas: Mapping[str, int] = {}
     agreed: ClassVar[AgreedConfig | None] = None  # settings of its groups
@@ -89,6 +90,11 @@ class ViewStorm(SiteFaults):
 
     def _settings(self, seed: int) -> AgreedConfig | None:
         return self.agreed
+
+    def _deed(self, deed: str) -> None:
+        super()._deed(deed)
+        for _ in range(self.luck.randrange(6) if self.words else 0):
+            super()._deed(self.luck.choice(self.words))
 
     def blow_over(self) -> StormOutcome:
         world, luck = self.world, self.luck
@@ -140,10 +146,8 @@ class ViewStorm(SiteFaults):
         self.world.make("", LineQuality(Uniform(0.0001, 0.02)))
         until, held = self.world.now + CALM_S, 0
         while self.world.now < until and held < 3:
-            for (program, group), call in list(self.wanted.items()):
-                if program.alive and call is not None and isinstance(call.result, Denied):
-                    assert call.result.retriable, f"{program} was refused: {call.result}"
-                    self._ask(program, group)
+            for program, group in refused(self.wanted):
+                self._ask(program, group)
             self.world.run(3.0)
             try:
                 self._one_view()

@@ -376,49 +376,40 @@ _PROGRAMS: Final = {
 }
 
 
+_WORDS: Final = {
+    "joined": "{} joined {}",
+    "left": "{} left {}",
+    "crashed": "{} crashed",
+    "alone": "{} goes on alone",
+    "removed": "{} goes on in view {} without {}",
+    "united": "{} is one again in view {}",
+    "suspected": "{} suspects {}",
+    "trusted": "{} trusts {} again",
+    "parted": "{} gave up {}",
+    "linked": "{} and {} are linked",
+    "started": "{} started",
+    "stopped": "{} is shutting down",
+    "silent": "{} does not answer the dashboard",
+    "answers": "{} answers the dashboard",
+}
+
+
 def _words(entry: TimelineEntry, key: Key) -> str:
     match key:
-        case ("joined", endpoint, group):
-            return f"{endpoint} joined {group}"
-        case ("left", endpoint, group):
-            return f"{endpoint} left {group}"
-        case ("crashed", endpoint):
-            return f"{endpoint} crashed"
         case ("lost", domain, *_):
             side = common_domain(entry.seen_by)
             if inside(side, domain):
                 return f"{domain} is lost; the rest of {side} goes on without it"
             return f"{side} goes on without {domain}"
-        case ("alone", domain, *_):
-            return f"{domain} goes on alone"
         case ("merged", domain):
             side = common_domain(entry.seen_by)
             return f"{f'the rest of {side}' if inside(side, domain) else side} sees {domain} again"
-        case ("removed", group, view, lost):
-            return f"{group} goes on in view {view} without {lost}"
         case ("blocked", group, _):
             return f"members of {group} in {common_domain(entry.seen_by)} are blocked"
-        case ("united", group, view):
-            return f"{group} is one again in view {view}"
         case ("lives", group, view):
             return f"members of {group} in {common_domain(entry.seen_by)} live again in view {view}"
-        case ("suspected", node, peer):
-            return f"{node} suspects {peer}"
-        case ("trusted", node, peer):
-            return f"{node} trusts {peer} again"
-        case ("parted", node, peer):
-            return f"{node} gave up {peer}"
-        case ("linked", a, b):
-            return f"{a} and {b} are linked"
-        case ("started", node):
-            return f"{node} started"
-        case ("stopped", node):
-            return f"{node} is shutting down"
-        case ("silent", node):
-            return f"{node} does not answer the dashboard"
-        case ("answers", node):
-            return f"{node} answers the dashboard"
-    raise AssertionError(f"no words for {key}")
+    kind, *about = key
+    return _WORDS[kind].format(*about)
 
 
 def _put_before(cause: TimelineEntry, effect: TimelineEntry) -> bool:

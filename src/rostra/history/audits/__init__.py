@@ -3,13 +3,12 @@
     events ──▶ a promise's transform ──▶ FINDINGS ──▶ VERDICTS: yes | no | cannot tell, per world
                                      └─▶ the first offences, and the journal's lines around them
 
-*No*: something broke it, and here is where. *Cannot tell*: nothing gave it a chance to be broken, or it looks
-broken and rows that are missing (`doubts`) could explain it. *Yes*: nothing looks broken, in that `share` of
-the history of which no row is missing; where journals have no closing mark, up to the first of their ends, as
-it says.
+*No*: it was broken, and the finding says where. *Cannot tell*: there was no occasion to break it, or it looks
+broken and missing rows (`doubts`) could explain that. *Yes*: nothing looks broken, in that `share` of the
+history of which no row is missing; if journals have no closing mark, only up to the first of their ends.
 
-The transforms share nothing with the servers that they judge, nor with the simulator's own checkers, which
-say the same of the same storms.
+The transforms share no code with the servers that they judge, nor with the simulator's checkers. Tests
+compare the verdicts of both on the same storms.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,12 +1,12 @@
-"""`all-or-none`: what one member was given, all were given that went on with it.
+"""`all-or-none`: all members that go on to the next view were given the same messages in this one.
 
     went on    a member that goes on to the next view was given every message before it
-    beyond     where one side of a partition lives at most: no member, be it excluded since, was given a
-               message of a view that those who went on do not have before the next; with
-               ``order="negotiated"`` what excluded members were given last does not count (TA10)
+    beyond     where one side of a partition lives at most: no member, not even one that was excluded later,
+               was given a message of a view that the members of the next view do not have before it; with
+               ``order="negotiated"`` the last messages of excluded members do not count (TA10)
 
-Not promised with ``stable="sent"``. That a view is over, and at which position the next one is, is positive
-evidence: no missing row explains what is beyond it.
+Not promised with ``stable="sent"``. Rows that show the end of a view, and the position of the next one, are
+positive evidence: no missing row can explain a message beyond it.
 """
 
 from pyspark.sql import DataFrame

@@ -1,12 +1,12 @@
 """`both-sides-told`: each side of a partition is told, once per domain, within the detection bound.
 
-    late     a host still sees, so long after the way broke, somebody whom it cannot reach
+    late     so long after the path broke, a host still sees a member that it cannot reach
     twice    one failure was told to one observer more than once
-    alone    a member behind a cut was taken away by itself, as if it had left, and not with its domain
+    alone    a member behind a cut was removed by itself, as if it had left, and not with its domain
 
-In a simulated world the way breaks when it is cut. In a real one nobody knows when that was; it counts from
-the moment at which the first end of a link gave the other up, so the audit says whether everybody else was
-told in time after that.
+In a simulated world the path breaks when it is cut. In a real one that time is not known; it counts from the
+moment at which the first end of a link gave the other up, so the audit judges whether all other observers
+were told in time after that.
 """
 
 from typing import Final
@@ -109,8 +109,8 @@ def _twice(evidence: Evidence) -> DataFrame:
 
 
 def _alone(evidence: Evidence) -> DataFrame:
-    """Leaves that home knows nothing of, told while the way to it was broken. In a group that speaks nobody
-    is told which membership ended (there is no stamp), so that none can be looked for at home."""
+    """Leaves that are not in home's journal, told while the path to it was broken. In a group with messages a
+    notice does not say which membership ended (it has no stamp), so it cannot be looked up at home."""
     left = (
         evidence.of("left")
         .where(F.col("news") & F.col("stamp").isNotNull())

@@ -1,12 +1,12 @@
-"""Whose clock is wrong: measured by what writers exchange, and put right before anything is judged.
+"""Clock offsets: estimated from events that two writers share, and corrected before anything is judged.
 
-    a      started ─── link-up b ─────────────────        two that meet write it down at the same time,
+    a      started ─── link-up b ─────────────────        both ends of a link write its rise at the same time,
     b            started ─── link-up a ───────────        or within a handshake: else their clocks differ
 
 Every node has a link to its parent, so the clocks of a world are compared along its tree, and each with the
-middle one of all that can be. One that is off by more than `OFF_S` is put right for a whole life. That is
-believed only if, with the clock put right, nothing was heard of before it happened; where it was (the clock
-was set while its node ran, a handshake took minutes) nothing that rests on this writer can be judged.
+median of all that can be compared. A clock that is off by more than `OFF_S` is corrected for a whole life.
+The correction is used only if after it no effect is earlier than its cause; otherwise (the clock was set
+while its node ran, a handshake took minutes) nothing that depends on this writer can be judged.
 
 A simulator writes everything by one clock.
 """

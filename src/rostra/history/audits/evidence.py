@@ -1,7 +1,7 @@
-"""What every audit needs to know of the events, made once for all of them and kept: it is small.
+"""Facts that every audit needs, computed once for all of them and cached: they are small.
 
-The events themselves are read anew by every audit, and only in the columns that it looks at. Of a small
-history they are kept too, and what grows with them: who saw whom, and where that was wrong.
+The events themselves are read again by every audit, only in the columns that it uses. For a small history the
+events are cached too, and so are tables that grow with them: who saw whom, and where that was wrong.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -171,7 +171,7 @@ class Evidence:
 
     @cached_property
     def marks(self) -> DataFrame:
-        """Rows of kinds that are few: for whoever needs nothing else."""
+        """Rows of kinds that are few, for audits that need no others."""
         return handed_on(self._given.sparkSession, self.facts.marks, MARKS)
 
     @cached_property
@@ -223,7 +223,7 @@ class Evidence:
 
     @cached_property
     def homes(self) -> DataFrame:
-        """Hosts whose journals are here: world, home. Of members of others nobody says if they are there."""
+        """Hosts whose journals are here: world, home. Whether members of other hosts exist is not known."""
         return self.few(self.facts.homes, texts("world", "home"))
 
     @cached_property

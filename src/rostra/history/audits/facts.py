@@ -1,14 +1,14 @@
-"""What all audits need to know of a history, in plain Python: from the lives of its writers and its marks,
-which are few however long it is.
+"""Facts that all audits need, in plain Python: computed from the lives of writers and from marks, rows that
+are few however long the history is.
 
     lives, marks ──▶ simulated, all_lives ──▶ lived ──▶ doubts, faults, informed, disturbances ──▶ calm
 
-Spark would plan each of these facts as a job of its own, and the next out of all before it: half of what the
-audits of a million rows took. What is asked of events, or of stays, is Spark's; facts travel there as tables.
+Spark would plan each of these facts as a job, on top of the plans of those before it: that was half the time
+of the audits of a million rows. Events and stays are left to Spark, which gets these facts as tables.
 
-Times are microseconds since 1970. **Doubts** are where the journals say nothing (see `findings`). **Faults**
-are what did not work: as a simulator did it, or as the ends of links reported it. **Calm** is when everything
-must be right (see `truth`).
+Times are microseconds since 1970. **Doubts** are places and times without journal rows (see `findings`).
+**Faults** are nodes and lines that did not work: as recorded by a simulator, or as reported by the ends of
+links. **Calm** is a time in which everything must be right (see `truth`).
 """
 
 import heapq
@@ -199,8 +199,8 @@ class Facts:
 
     @cached_property
     def lived(self) -> list[AuditedLife]:
-        """They, and of those that ended in a crash that somebody witnessed (a simulator, a lab), the moment
-        of it: until then the writer was there, though it wrote nothing."""
+        """All lives; for those that ended in a crash that a simulator or lab recorded, with its moment: until
+        then the writer was there, though it wrote nothing."""
         crashes: dict[tuple[str, str], list[int]] = defaultdict(list)
         for world, peer, at, change in self.marked(("server-changed",), "world", "peer", "at", "change"):
             if change == "crashed":
@@ -216,7 +216,7 @@ class Facts:
 
     @cached_property
     def homes(self) -> list[tuple[str, str]]:
-        """Hosts whose journals are here. Of members of others nobody says if they are there."""
+        """Hosts whose journals are here. Whether members of other hosts exist is not known."""
         return sorted({(life.world, life.writer) for life in self.lived if life.role == "agent"})
 
     @cached_property
@@ -346,18 +346,18 @@ class Facts:
         """A server is down from `crashed` to `started`, and not before it is first started; it stands still
         from `paused` to `continued`; a line carries nothing from `cut` to `healed`.
 
-        The supervisor of a small world is asked only who stood still, which nobody else can know; what it cut
-        is judged, as in any real world, by what the ends of links made of it."""
+        From the supervisor of a small world only pauses are taken, which no other journal shows; its cuts are
+        judged, as in any real world, by what the ends of links reported."""
         columns = ("world", "accuser", "peer", "at", "seq", "change", "role")
         turns = list(self.marked(("server-changed", "line-changed"), *columns))
-        for changes, fails, born, anybody in (
+        for changes, fails, born, any_role in (
             (("started", "crashed"), "crashed", "started", False),
             (("paused", "continued", "started"), "paused", "", True),
             (("cut", "healed"), "cut", "", False),
         ):
             stories: dict[tuple[str, str | None, str], list[tuple[int, int, str]]] = defaultdict(list)
             for world, accuser, peer, at, seq, change, role in turns:
-                if change in changes and peer is not None and (anybody or role == "sim"):
+                if change in changes and peer is not None and (any_role or role == "sim"):
                     stories[world, accuser, peer].append((at, seq, change))
             for (world, accuser, peer), story in stories.items():
                 place = peer if accuser is None else link_between(accuser, peer)
@@ -372,10 +372,10 @@ class Facts:
 
     def _reported(self) -> Iterator[tuple[str, str, int, int | None]]:
         """A link is down from `link-down` to the next `link-up` of the same end; a server, from its
-        `closing`, or a crash that somebody witnessed, to its next life.
+        `closing`, or a recorded crash, to its next life.
 
-        Rows that merely cease say neither that their writer is gone nor that its links stay down: it may have
-        gone on, and its files not be here. Its neighbours say what became of their links to it.
+        If rows just end, their writer may have gone on while its files are not here: so it is not taken to be
+        gone, nor its links to be down. Its neighbours report what became of their links to it.
         """
         ceased = {life.key: life.last_at for life in self.lived if life.ended_by in (None, "unknown")}
         stories: dict[tuple[str, str, str], list[tuple[int, int, str, int]]] = defaultdict(list)

@@ -30,7 +30,7 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         *("group", "member", "first", "last", "cause", "observers", "told"),
     )
     story = Window.partitionBy("key", "observer").orderBy("seq")
-    # What must come next after each row. Whoever comes back after leaving begins anew, and is owed nothing.
+    # What must come next after each row. A receiver that joins again begins with a new stream.
     over = (F.col("kind") == "stream-ended") & (F.col("cause") == THE_RECEIVER_LEFT)
     owed = (
         F.when(F.col("kind") == "stream-started", F.col("first"))

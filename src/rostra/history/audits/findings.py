@@ -4,14 +4,13 @@ An audit is a transform: events in, `FINDINGS` out. A finding is one thing that 
 `broken`; so how much was judged, what broke and where it broke first are one aggregate over one table.
 
 What the journals do not hold cannot be judged. **Doubts** say where: rows that are missing in the middle of a
-writer's life, and everything after the last row of a life that ended without a goodbye. An offence that a
-missing row could explain is no offence, and where there is one, nobody can tell. If nothing looks wrong, a
-promise is called kept for the share of all time and places that is not in doubt (`coverage`).
+writer's life, and everything after the last row of a life that ended without a `closing` row. An offence that
+a missing row could explain is no offence: the answer is *cannot tell*. If nothing looks wrong, a promise is
+called kept for the share of all time and places that is not in doubt (`coverage`).
 
-Of a world that was killed whole nobody is left to miss anybody, and its journals look like those of one that
-runs still: they end within a minute of each other, without a closing mark. So every such end is a doubt too,
-an **open end**: nothing is held against anybody that a row after it could explain, and a promise is called
-kept only up to the first of them.
+If all nodes of a world are killed at once, their journals look like those of a running world: they end within
+a minute of each other, without a closing mark. So every such end is a doubt too, an **open end**: what a
+later row could explain is no offence, and a promise is called kept only up to the first open end.
 """
 
 from collections.abc import Iterable
@@ -53,7 +52,7 @@ DOUBTS: Final = StructType(
         StructField("what", StringType(), nullable=False),
         StructField("from_at", TimestampType(), nullable=False),
         StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
-        StructField("rows", LongType(), nullable=True),  # how many are missing; null: nobody knows
+        StructField("rows", LongType(), nullable=True),  # how many are missing; null: unknown
     ]
 )
 

@@ -1,10 +1,10 @@
-"""What is asked for again and again is worked out once.
+"""Facts that are used repeatedly are computed once, and passed on as rows.
 
-Spark does not run what is asked of it, it plans it, with everything that it is made of; and an audit is made
-of facts that are made of facts. Of a small history planning is nearly all that an audit costs (measured over
-351 rows: all eight promises took 71 s of processor time, and 36 s this way). So facts that turn out to be few
-rows are handed on as these rows, with nothing behind them; and where there are none at all, Spark sees at
-once what need not be done.
+A DataFrame is a plan that contains the plans of all frames it is made of, and audits are made of facts that
+are made of other facts. For a small history planning is nearly all of an audit's cost (measured over 351
+rows: all eight promises took 71 s of processor time, and 36 s this way). So facts of a few rows are collected
+and passed on as literal rows, without the plan behind them; if there are none, Spark prunes what depends on
+them.
 """
 
 from collections.abc import Collection

@@ -1,12 +1,12 @@
-"""What journals say of led sets, for the audits of their promises (P-1 to P-4).
+"""Facts about led sets, from journals, for the audits of their promises (P-1 to P-4).
 
     stood     where an agent stood in a set, from when to when, and in which registrar it believed
     leading   from when to when it led
     listed    who was on its list meanwhile
     at_home   which members a host had
 
-All are judged in stretches in which nothing is broken but hosts, and has not been for the bound: in a
-partition, sides find their own leaders, and which agents are on which side is not asked here.
+They are judged only in stretches in which, for the bound at least, nothing but hosts was broken: in a
+partition each side has its own leader, and these audits do not work out which agents are on which side.
 """
 
 from typing import Final

@@ -1,12 +1,12 @@
-"""Of a large history, the lies that may matter (`truth.lies`), found in Arrow. Nearly all lies are news on
-their way, and none of those ever becomes a row of Spark's.
+"""For a large history: the differences between sight and truth that may matter (`truth.lies`), found in
+Arrow. Nearly all differences are only changes in flight; these are dropped before they become rows of Spark.
 
     files of whole lives, memberships at home ──▶ task: steps, in order of time ──▶ few lies
 
     told, home ──▶ exchange by group and part of its members ──▶ the same, some members of one group at a time
 
-The first way is for as many memberships as every task can be given; the second holds as much, however long a
-history is.
+The first way is used while every task can be given all memberships. The second needs the same memory however
+long a history is.
 """
 
 from collections.abc import Iterator

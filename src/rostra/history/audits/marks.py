@@ -1,7 +1,6 @@
-"""Rows that are few however long a history is: who lived, what broke, who began to listen.
+"""Marks: rows that are few however long a history is, about lives of writers, faults, and new followers.
 
-Every audit asks for some of them, most for many, and each question alone would go through all events. So they
-are picked out once.
+Every audit needs some of them, and each query would scan all events. So they are extracted once.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rows as each of their observers was told them. A row names the first few of its observers and counts all.
+"""Rows expanded to one per observer. A row names the first few of its observers and counts all.
 
 row     observers       told      of b, between its two rows
 5       a b             2

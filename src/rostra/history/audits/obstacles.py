@@ -1,9 +1,9 @@
-"""What stood in the way: intervals of two hosts beside the faults between them, in Arrow, wherever they lie.
+"""Joins intervals of two hosts with the faults on the path between them, in Arrow.
 
     seen_by, member, from_at, end ──▶ the places between the two ──▶ each fault there that shares time with it
 
-Nearly every interval meets no fault. So none is compared with an hour or a place by Spark; a task looks up
-the faults of each pair of hosts once, sorted by time, and finds those of all its rows at once.
+Nearly every interval meets no fault, so a Spark join by hour and place would be wasteful. A task looks up the
+faults of each pair of hosts once, sorted by time, and finds those of all its rows by one search.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
-"""The heavy half of `per-source-order` straight from the files: what lives were told, in Arrow.
+"""The heavy half of `per-source-order` straight from the files, in Arrow: the notices that lives were told.
 
-The rows of a life are read in order, so only stories (one member in one group) have to be put side by side.
-What is kept between two stretches of rows is the last that was told in each story.
+The rows of a life are read in order, so they only have to be grouped by story (one member in one group).
+Between two stretches of rows the last stamp of each story is kept.
 """
 
 from collections.abc import Iterator

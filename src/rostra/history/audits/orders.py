@@ -1,9 +1,9 @@
-"""What journals say of groups whose messages have one order, for the audits of their promises.
+"""Facts about groups whose messages have one order, from journals, for the audits of their promises.
 
-Every row has a digest of all that members of a host were given since a view, up to a position; and how many
-messages that were. A view begins with a row that names the view before it, and the view before ends with one.
-Where one host orders, a row that begins the view names it (`peer`). Where each sender's host does
-(`order="negotiated"`), a member that is lost may have been given last what no other was (TA10).
+Every row has a digest and the number of all messages that the members of a host were given since a view, up
+to a position. A view begins with a row that names the view before it, and the view before ends with one. With
+a single orderer, the row that begins the view names that host (`peer`). With ``order="negotiated"`` the host
+of each sender orders, and a lost member may have been given last messages that no other was given (TA10).
 """
 
 from typing import Final

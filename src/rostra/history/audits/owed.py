@@ -1,4 +1,4 @@
-"""Who is owed a list: whoever begins to follow, and whoever missed something because it read too slowly."""
+"""Observers that must be given a list: new followers, and those that read too slowly and missed changes."""
 
 from collections import defaultdict
 from typing import Any, Final

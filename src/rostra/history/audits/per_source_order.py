@@ -3,11 +3,11 @@
 Every join and leave carries a stamp of its home, which only grows. So in what one observer is told of one
 member in one group, stamps never go back; and what a node says of one neighbour alternates: up, down, up.
 
-Judged first per host, which costs no list of observers: what never goes back for a whole host goes back for
-nobody on it. Only where it does are the observers told apart (a newcomer may be given an older list than its
-neighbours have already).
+Judged first per host, which needs no list of observers: if stamps never go back for the whole host, they do
+for none of its observers. Only where they do are the observers told apart (a newcomer may be given an older
+list than its neighbours have already).
 
-*Cannot see:* the order of answers to questions. Their members are not in the journal, only their number.
+*Not covered:* the order of answers to questions. Their members are not in the journal, only their number.
 """
 
 from pyspark.sql import Column, DataFrame, Window

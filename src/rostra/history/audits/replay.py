@@ -1,4 +1,4 @@
-"""How to run again what broke a promise."""
+"""The command that replays the run in which a promise was broken."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,8 @@ _STORM: Final = re.compile(r"storm-(.+)-(\d+)")
 
 
 def replay_command(world: str, journal: str | None) -> str:
-    """A storm is its seed and its shape. Of a real world, nodes that were told to record kept their inputs
-    beside their journal. Empty if nobody did, or if they are on another machine."""
+    """A storm is run again from its seed and shape; nodes of a real world from the inputs that they recorded
+    beside their journal. Empty if there are none, or if they are on another machine."""
     if storm := _STORM.fullmatch(world):
         return storm_command(int(storm[2]), storm[1])
     if journal is None or "://" in journal:

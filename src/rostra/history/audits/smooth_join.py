@@ -1,9 +1,9 @@
 """`smooth-join`: joining never stalls messages that are already flowing.
 
-A journal has, of every delivery, how much longer its slowest message was on its way than the quickest of the
-stream. A delivery during which somebody else joined or left the group is judged: its messages may be late
-because one was lost, which the journal says too (`recovered`), because something failed or came back, or by
-less than the bound; what is later than that has waited for whoever came or went.
+For every delivery the journal has the delay of its slowest message above that of the quickest of the stream.
+A delivery during which another member joined or left is judged: its messages may be late because one was
+lost, which the journal says too (`recovered`), because something failed or came back, or by less than the
+bound. A longer delay means that messages waited for the join or leave.
 """
 
 from typing import Final

@@ -2,8 +2,8 @@
 
 Whenever the world is calm (see `truth`), of every host that follows a group:
 
-    ghost      it sees somebody who is not in the group, as its home's journal says
-    hidden     it sees somebody whom it cannot reach
+    ghost      it sees an endpoint that is not in the group, as its home's journal says
+    hidden     it sees a member that it cannot reach
     missing    it does not see a member that it can reach
     unlisted   it has followed for so long, and was never given a list
 
@@ -11,7 +11,7 @@ In a simulated world that is exactly what its checker says. In a real one, *at r
 change of any link, in which what differs for longer than the bound is wrong; whom a host can reach is known
 from what the ends of links report, so a host behind a link that both ends call up counts as reachable.
 
-*Cannot see:* answers to questions. Their members are not in the journal, only their number.
+*Not covered:* answers to questions. Their members are not in the journal, only their number.
 """
 
 from collections.abc import Sequence

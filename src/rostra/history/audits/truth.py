@@ -1,16 +1,16 @@
-"""What is true, what is seen, and where the two differ.
+"""True membership, seen membership, and where the two differ.
 
     truth    a member joined at home and has not left, and every server and line on the way there works
     sight    what a host that follows the group was told
     lie      a stretch in which one host's sight and the memberships at home differ
 
-Lies are ordinary and short: news takes time. An audit asks which of them lasted when they should not, in
-**calm** when everything must be right: at the moments at which a simulator says that the world has settled,
-or, in journals of real worlds, in stretches without any change of a link that are so long that all news must
-have arrived.
+Lies are ordinary and short: notices take time. An audit looks for those that last when they should not, in
+**calm**, when everything must be right: at the moments at which a simulator says that the world has settled,
+or, in journals of real worlds, in stretches without any change of a link that are long enough for all notices
+to arrive.
 
-What cannot be reached must not be seen. Which way is broken is known from a simulator's own rows, or else
-from what the two ends of a link and the gaps between two lives of a server say.
+A member that cannot be reached must not be seen. Broken paths are known from a simulator's own rows, or else
+from the reports of both ends of a link and from gaps between two lives of a server.
 """
 
 from collections.abc import Iterable, Sequence

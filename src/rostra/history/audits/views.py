@@ -1,4 +1,4 @@
-"""What journals say of agreed views, for the audits of their promises.
+"""Facts about agreed views, from journals, for the audits of their promises.
 
     given     every view that a member was given, in the order of its stay
     sights    who was in the last view of a host, from when to when, while it was not blocked

@@ -2,15 +2,14 @@
 
     numbers   a watcher's changes are numbered: none is left out, repeated or out of turn
     calm      while nothing is disturbed, every change at home is told to every host that follows, once
-    gap       whoever was told of a gap is given a new list before the world is at rest again
+    gap       a watcher that was told of a gap is given a new list before the world is at rest again
 
 *Calm* is the time between two moments at which a simulated world settled, if nothing was done to it and no
 link changed in between; in a real world, a stretch without any such row, less the bound at both ends. Hosts
 are not judged on what their own programs did, nor on members that they could not reach.
 
-*Cannot see:* changes in groups that speak, whose members are told of without stamps; and which of several
-followers of one host was left out. The journal says what a host was told; whom it told is named on each row,
-but not who should have been.
+*Not covered:* changes in groups with messages, whose notices have no stamps; and which of several followers
+on one host was left out: a row names the followers that were told, but not those that should have been.
 """
 
 from bisect import bisect_left
@@ -64,8 +63,8 @@ def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 @judged_with("changed")
 def numbers(evidence: Evidence) -> DataFrame:
     """Each numbered change beside the one before, per watcher: a window, so a change that is missing is found
-    even if another comes twice. A new list, coming back to watch, and being named after a row that did
-    not name everybody start anew."""
+    even if another comes twice. Numbering starts again after a new list, after a return, and where the row
+    before did not name all observers."""
     turns = evidence.events.where(
         F.col("kind").isin("snapshot", "changed", "gap", "followed") & (F.col("nth") == 0)
     ).select("world", "writer", "epoch", "group", "seq", "at", "kind", "number", "observers", "told")
@@ -90,7 +89,7 @@ def numbers(evidence: Evidence) -> DataFrame:
 def calm(facts: Facts, bound_s: float) -> Iterator[tuple[str, int, int, int, int]]:
     """Stretches in which every change must be told: world, calm_from, calm_until, rest_from, rest_until.
 
-    Changes between the first two are judged; whoever follows must do so from before `rest_from` until after
+    Changes between the first two are judged, for hosts that follow from before `rest_from` until after
     `rest_until`.
     """
     noise: dict[str, list[int]] = defaultdict(list)
@@ -183,12 +182,12 @@ def _heard(evidence: Evidence) -> DataFrame:
 
 
 def _suspects(due: DataFrame, heard: DataFrame) -> DataFrame:
-    """Changes of which not exactly those heard, once each, who were to: key. And some others, of which not
-    all that was heard was heard in the stretch.
+    """Keys of changes that were not told exactly once to each host that was due; and of some others, which
+    were also told outside of the stretch.
 
-    Nobody is matched with anybody for it. Of each change three sums over the hosts are compared (how many,
-    the sum of their numbers, and the exclusive or), because counting alone is fooled by one that was left out
-    when another was told twice.
+    There is no join of hosts: for each change three aggregates over the hosts are compared (their count, the
+    sum of their hashes, and the exclusive or). A count alone would miss that one host was left out and
+    another told twice.
     """
     host = F.xxhash64("seen_by", "epoch")
 

@@ -27,7 +27,7 @@ REMOVING: Final = ("absolute", "joined", "left", "without", "only")
 
 
 def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
-    """Every member that went out of somebody's sight (`FINDINGS`), one finding each."""
+    """Every removal of a member from a host's sight (`FINDINGS`), one finding each."""
     removed = sight(evidence.of(*REMOVING)).where(F.col("change") == "left")
     by_cut = F.col("kind").isin("without", "only")
     named = F.col("accuser").isNotNull() & F.col("accused").isNotNull() & F.col("what").isNotNull()

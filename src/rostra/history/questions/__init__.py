@@ -4,7 +4,7 @@
     stays, memberships        who saw whom in which group; who was truly in it
     follows, who, followers   who looked, and whom they saw at a time
     size, spread, churn       how large a group was, where its members were, how fast they changed
-    convergence               how long until everybody knew
+    convergence               how long until all observers knew
     disagreement              when two places saw different members
     availability, flaps       what share of the time it was there, and who was the least stable
     traffic                   what was sent, against what a hierarchy has to send

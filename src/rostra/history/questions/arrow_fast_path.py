@@ -1,6 +1,6 @@
-"""`stays`, `lives` and `churn` straight from the files: the parts of them that tasks do in Arrow.
+"""`stays`, `lives` and `churn` straight from the files: the parts that tasks compute in Arrow.
 
-Each says here only what a run of segments comes to; what that means together is said once, by the question.
+A function here computes the partial result of one run of segments; the question itself combines these.
 """
 
 from collections.abc import Iterator
@@ -113,7 +113,7 @@ class Churn(Struct, frozen=True):
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         for rows in read(segment_run, CHURN_COLUMNS):
-            # Nearly all rows go by without being looked at again: nobody came or went.
+            # Nearly all rows are neither a join nor a leave.
             part = _PART_OF.take(coded(rows["kind"], _KINDS) * 3 + coded(rows["cause"], _CAUSES))
             places = np.flatnonzero(part)
             part = part[places]

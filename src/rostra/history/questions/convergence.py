@@ -1,9 +1,9 @@
-"""How long until everybody knew?
+"""How long until all observers knew of a change?
 
-A join or leave is accepted at home, and told to whoever follows the group, near and far. Home's row and the
-observers' rows carry the same stamp, so they are matched exactly; the time between them is measured on two
-clocks. A negative time is impossible: so many of them (`negative`) say that clocks differed by at least that
-much, and that the other times of those hosts are wrong by as much.
+The member's own agent (its home) accepts a join or leave; then all programs that follow the group are told.
+Home's row and the observers' rows carry the same stamp, so they are matched exactly. The time between them is
+measured on two clocks: a negative one shows that these clocks differ by at least that much, and that the
+other times of those hosts are wrong by as much. `negative` counts them.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ CONVERGENCE: Final = StructType(
         StructField("world", StringType(), nullable=False),
         StructField("change", StringType(), nullable=False),  # joined | left
         StructField("distance", StringType(), nullable=False),  # host | cluster | region | world | everybody
-        StructField("changes", LongType(), nullable=False),  # that somebody at this distance was told of
+        StructField("changes", LongType(), nullable=False),  # that a host at this distance was told of
         StructField("p50_s", DoubleType(), nullable=False),  # until the last observer at this distance knew
         StructField("p90_s", DoubleType(), nullable=False),
         StructField("p99_s", DoubleType(), nullable=False),

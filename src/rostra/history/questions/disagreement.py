@@ -5,8 +5,8 @@
                           └─ differ ──┘    └────┘
 
 A place is a host or a domain: it sees a member while any of its hosts does. It is compared only while both
-places follow the group; whoever does not look does not disagree. The two look at different clocks, so what is
-shorter than their difference means nothing.
+places follow the group. The two use different clocks, so differences shorter than the clocks' offset mean
+nothing.
 """
 
 from typing import Final

@@ -27,7 +27,7 @@ SPREAD: Final = StructType(
 def spread(intervals: DataFrame, at: datetime) -> DataFrame:
     """Members at a time by domain, for every level from the world down to the host (`SPREAD`).
 
-    Of `memberships` it is the truth; of `stays`, whoever anybody saw.
+    Of `memberships` it is the truth; of `stays`, all members that any host saw.
     """
     present = (
         intervals.where(lasting(F.lit(at)))

@@ -1,10 +1,10 @@
-"""What was sent on links of each level, and what should it have cost?
+"""Messages on links of each level, and how many were needed.
 
-A hierarchy pays off if a change reaches every server on the way to somebody who follows, once, and no other.
-So of every change at home we know who was told of it, and with that which servers had to carry it: those are
-`needed`. What was sent beyond that went where nobody listened (interest that is not confirmed yet counts as
-listening: the first joins of a group cost more), repeated itself, or announced a part of the world anew after
-a cut.
+A hierarchy pays off if a change reaches each server on the way to a follower once, and no other server. For
+every change at home the journals say which hosts were told, and so which servers had to carry it: those
+messages are `needed`. All others went to servers without followers (unconfirmed interest counts as a
+follower, so the first joins of a group cost more), were repetitions, or announced a part of the world again
+after a cut.
 
     h1 ── c1 ── fr ═══ de ── c3 ── h5     six servers, five messages: the level of a link is that of its
                                           upper end, and 0 is the root
@@ -43,13 +43,14 @@ CAUSES: Final = {
     "ResolveReply": ("resolved", "followed"),
     "DomainFailed": ("link-down",),
 }
-"""Which rows stand for what a message was sent for. Whoever begins to follow asks for its first list."""
+"""Which rows stand for the cause of a message. A host that begins to follow a group asks for its first
+list."""
 
 
 def traffic(events: DataFrame, one_in: int = 1) -> DataFrame:
     """Messages per level and kind against what the hierarchy had to send (`TRAFFIC_COST`).
 
-    `needed` looks at every change and everybody who was told of it; with `one_in`, at one in so many
+    `needed` looks at every change and all hosts that were told of it; with `one_in`, at one in so many
     changes, chosen by hash, and multiplies.
     """
     sent = (
@@ -82,8 +83,8 @@ def traffic(events: DataFrame, one_in: int = 1) -> DataFrame:
 
 
 def needed(events: DataFrame, one_in: int = 1) -> DataFrame:
-    """Messages that joins and leaves had to cost, per level: one to each server on the way from home to
-    whoever was told."""
+    """Messages that joins and leaves had to cost, per level: one to each server on the way from home to the
+    hosts that were told."""
     told = events.where(
         F.col("kind").isin("joined", "left")
         & F.col("cause").isin("join", "leave", "crash")

@@ -1,8 +1,8 @@
 """Who was in a group at a given time, as seen from a given place.
 
-The hosts of the place that followed the group are asked, each as of its own clock. They may disagree, rightly
-after a cut and for moments at any change: then a member is `agreed` by some and not by all of them. If nobody
-there followed the group, nobody there knew, and the answer is empty: that is *cannot tell*, not *nobody*.
+The answer is what the hosts of the place that followed the group saw, each by its own clock. They may
+disagree, rightly so after a cut and for moments at any change: then a member is `agreed` by some of them
+only. If no host there followed the group the answer is empty too: that is *cannot tell*, not *nobody*.
 `followers` tells the two apart.
 """
 

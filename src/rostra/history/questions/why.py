@@ -1,12 +1,12 @@
-"""Why was somebody gone? From the journals: who gave up whom, on what evidence, and who knew when.
+"""Why was a member removed? From the journals: which node gave up which, on what evidence, and who knew when.
 
-    the removal     the last row, up to the time asked for, in which somebody lost sight of the subject
+    the removal     the last row, up to the time asked for, in which a host lost sight of the subject
     its because     accuser, accused and grounds, on that row
     the evidence    what the accuser's own journal says of that link just before
-    the way         who passed it on, and who was told, in order
+    the way         which servers passed it on, and which programs were told, in order
 
-The words are those of `rostra why`, which asks living nodes; here the journals of all of them are read. Every
-row is as of its writer's own clock.
+The wording is that of `rostra why`, which asks running nodes; here the journals of all of them are read.
+Times are those of each writer's own clock.
 """
 
 from datetime import datetime
@@ -41,8 +41,8 @@ WHY: Final = StructType(
 def removals(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
     """The row in which the subject was last lost, up to a time, by each host inside a place: with its cause
     and, if a link was given up, accuser and accused. A subject is an endpoint (any incarnation, or one); or a
-    host or domain, which is lost when whoever is inside is lost together: it, or a domain around it, and not
-    just a part of it."""
+    host or domain, which is lost when all members inside are lost together: it, or a domain around it, and
+    not just a part of it."""
     around = F.col("domain").isin(*enclosing(Domain(subject)))
     as_one = ((F.col("kind") == "without") & around) | ((F.col("kind") == "only") & ~around)
     lost = events.where(as_one if "/" not in subject else F.lit(True)).where(
@@ -62,7 +62,7 @@ def removals(events: DataFrame, subject: str, at: datetime, seen_from: str = ROO
 def why(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
     """The story of the last removal up to a time, as an ordered table (`WHY`): who knew what when.
 
-    Empty if nobody inside `seen_from` lost sight of the subject before that time.
+    Empty if no host inside `seen_from` lost sight of the subject before that time.
     """
     last = removals(events, subject, at, seen_from)
     newest = F.max_by(F.struct(*(F.col(name) for name in last.columns)), F.struct("at", "seq"))

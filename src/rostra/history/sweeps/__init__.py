@@ -1,7 +1,7 @@
-"""Thousands of simulations, to choose settings by what they do rather than by what they are said to.
+"""Thousands of simulations, to choose settings by measurement.
 
     plan      a TOML file ──▶ runs: topologies x settings x losses x seeds, each with an id
-    run       one run ──▶ one row: how soon a crash was known, how often somebody was suspected in vain
+    run       one run ──▶ one row: how soon a crash was known, how often a neighbour was suspected in vain
     job       runs as Spark tasks, or one after the other; what is there already is not run again
     report    detection time against false suspicions, and the settings we would choose
 

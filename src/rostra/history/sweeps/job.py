@@ -5,7 +5,7 @@
                 tables/runs/batch=<number>/*.parquet   rows of one parcel, there whole or not at all
                        events/ stays/ ...              what ingest makes of the journals
 
-Whoever is stopped loses the parcel that was under way, and the next call runs only what is not there yet. So
+A sweep that is stopped loses only the parcel that was under way; the next call runs what is not there yet. So
 a sweep can be stopped at any moment, continued, and made larger by editing its file.
 """
 
@@ -106,8 +106,8 @@ def here(runs: Sequence[SweepRun], journals: Path | None = None) -> list[dict[st
 
 
 def on_spark(spark: "SparkSession", journals: Path | None = None) -> Execute:
-    """One task for each run, so that a slow one holds up nobody. Workers import Rostra as it is installed
-    there; what travels is the run itself. With `journals`, a directory that every worker can write."""
+    """One task for each run, so that a slow one does not delay others. Workers import the Rostra that is
+    installed there; only the run itself is sent. With `journals`, a directory that every worker can write."""
     into = None if journals is None else str(journals)
 
     def in_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

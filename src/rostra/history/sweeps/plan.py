@@ -4,7 +4,7 @@
 name = "profiles"
 seeds = 20                      # or a list of them
 loss = [0.0, 0.01, 0.05]        # shares of packets, on every line
-calm_s = 120                    # before anything happens: whoever is suspected then is suspected in vain
+calm_s = 120                    # before anything happens: every suspicion then is false
 
 [topology.site]
 clusters = { "site" = 6 }

@@ -1,8 +1,8 @@
-"""What came of a sweep: detection time against false suspicions, and the settings that we would choose.
+"""The result of a sweep: detection time against false suspicions, and the settings that we would choose.
 
-Both are to be small, and one is paid for with the other. Settings that are better in neither than some others
-are out; among the rest we choose the quickest that never gave up a neighbour that was alive, and of those
-within a tenth of its time, the one that suspected the fewest in vain.
+Both should be small, and one is a trade-off against the other. Settings that others beat in both are dropped.
+Of the rest we take those that never gave up a living neighbour, and among those within a tenth of the
+shortest detection time the one with the fewest false suspicions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class Point(Struct, frozen=True):
     per_link_hour: float  # suspected in vain: the mean
     given_up: int
     packets_per_link_s: float
-    unseen: int  # runs in which nobody noticed the crash
+    unseen: int  # runs in which no host noticed the crash
 
 
 class Choice(Struct, frozen=True):
@@ -144,8 +144,8 @@ def page(name: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def curve(found: Sequence[Point], chosen: Point | None = None) -> str:
-    """Each settings as a point: to the right is later, higher is more often in vain. Crossed out: it gave up
-    somebody that was alive."""
+    """Each settings as a point: to the right is later, higher is more false suspicions. Crossed out: it gave
+    up a living neighbour."""
     drawn = [point for point in found if point.told_s != float("inf")]
     if not drawn:
         return "<p>Nothing was measured.</p>"

@@ -1,10 +1,10 @@
 """One run: a world comes up, is left alone, loses a host, and finds it again.
 
-    everybody joins ── calm ───────────── a crash ── told, one by one ── a restart ── linked again
-                       suspected in vain             detection time
+    all hosts join ── calm ────────────── a crash ── told, one by one ── a restart ── linked again
+                      false suspicions               detection time
 
-Without a look at any clock but the world's own, so the row is the same on every machine. Each run is a world
-of its own, and can leave its journal: the same files as any world's, under the name that its row has.
+The only clock is that of the simulated world, so the row is the same on every machine. Each run can leave its
+journal: the same files as any world's, under the name that its row has.
 """
 
 import shutil

@@ -45,6 +45,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.records import Records
 from rostra.core.room import leaves_room
@@ -219,7 +220,7 @@ class AccessAgent(AskingService[Stay]):
                 for stay in sorted(self.permitted):  # before the agent announces what it wants to know
                     self._show(stay, is_up=True)
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         return self._finish()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
@@ -292,7 +293,7 @@ class AccessAgent(AskingService[Stay]):
                 answer = decode_answer(message.data)
                 if answer is not None and answer.nonce == applying.nonce:
                     if applying.false.count(message.source) >= FALSE_MAX:
-                        self._out.append(Ignored(type(answer).__name__, "others of it were false"))
+                        self._out.append(ignored(answer, "others of it were false"))
                     elif isinstance(answer, KeyShown):
                         self._shown(applying, message.source, answer)
                     else:
@@ -304,7 +305,7 @@ class AccessAgent(AskingService[Stay]):
         answer = decode_answer(message.data)
         if answer is None or all(answer.nonce != each.nonce for each in self._late[me]):
             return False
-        self._out.append(Ignored(type(answer).__name__, "late answer"))
+        self._out.append(ignored(answer, "late answer"))
         return True
 
     def _shown(self, applying: Applying, source: Endpoint, shown: KeyShown) -> None:

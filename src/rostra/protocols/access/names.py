@@ -4,12 +4,12 @@
     ReleaseName, NamesAsked
     Claim of an unassigned name ──▶ NameUnassigned, for the log; the claim goes on
 
-A name is assigned outside of the protocols (S-002): it needs no member and no set, and outlives both, on the
-disk of the scope's server and its replicas. Nothing is checked when a public name is joined (S-010): a group
-without an assigned name works as well. Where names are assigned at all, the scope's server shows its
-observers the first claim of a name that is not: its members may meet strangers there.
+An assignment is independent of members and sets (S-002) and outlives them, on the disk of the scope's server
+and its replicas. Joins of public names are not checked against it (S-010): a group with an unassigned name
+works as well. If any names of a scope are assigned, its server reports the first claim of an unassigned one
+to its observers: the members may meet strangers there.
 
-Only groups with a claimed kind are noticed so. A relaxed group does not reach the server of its scope.
+That is done only for groups with a claimed kind: a relaxed group does not reach the server of its scope.
 """
 
 from typing import Final

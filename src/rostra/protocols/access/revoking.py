@@ -1,6 +1,6 @@
-"""Revocations that reach a node: those that are new and signed are believed, and passed on.
+"""Revocations that reach a node: new ones with a valid signature are accepted, and passed on.
 
-Agents and servers do the same; they differ in whom they pass it on to, and a server keeps it.
+Agents and servers do the same, but pass them on to different neighbours; a server also stores them.
 """
 
 from collections.abc import Callable

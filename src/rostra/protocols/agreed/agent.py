@@ -45,6 +45,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
@@ -211,7 +212,7 @@ class AgreedAgent(Service):
                     self._hold_one(group, out)
             case Received(sender, message):
                 if sender != self._server:
-                    out.append(Ignored(type(message).__name__, "not a neighbour"))
+                    out.append(ignored(message, "not a neighbour"))
                 else:
                     self._received(now, message, out)
             case TimerFired(timer) if timer == AGAIN:
@@ -229,7 +230,7 @@ class AgreedAgent(Service):
             case LinkUp() | LinkMoved() | LinkDown() | TimerFired():
                 pass  # of another service, which says what it ignores
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         self._renew_lease(now, out)
         self._wait(out)
         return out

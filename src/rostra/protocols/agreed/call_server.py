@@ -15,7 +15,7 @@ A neighbour is trusted about the hosts behind it only, and a host about its own 
 from collections.abc import Sequence
 from typing import Final
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, Received, Send
+from rostra.core.effects import Effect, Event, Instant, Received, Send, ignored
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, TooLarge, Unreachable, ViewUnknown
 from rostra.names import Domain, Group, host_of, inside
@@ -99,12 +99,12 @@ class CallServer(Service):
                             or not inside(group.scope, self.domain)
                             or host_of(caller) != question.host
                         ):
-                            out.append(_ignored(message, OUTSIDE))
+                            out.append(ignored(message, OUTSIDE))
                         else:
                             self._asked(now, message, out)
                     case GroupAnswer() | GroupEnded():
                         if relation is not Relation.PARENT or not inside(message.group.scope, self.domain):
-                            out.append(_ignored(message, OUTSIDE))
+                            out.append(ignored(message, OUTSIDE))
                         else:
                             self._pass_down(message, out)
         return out
@@ -151,7 +151,7 @@ class CallServer(Service):
             self._call(now, GroupOrdered(group), out)
             core = core_of(self._agreed, now, group)
         if core is None:
-            out.append(_ignored(message, "its set forms, or is restored"))  # asked again
+            out.append(ignored(message, "its set forms, or is restored"))  # asked again
             return None
         match message.call:
             case LookAt():
@@ -306,7 +306,7 @@ class CallServer(Service):
         host = message.host if isinstance(message, GroupEnded) else message.question.host
         hop = self._neighbours.next_hop(host)
         if hop is None or self._neighbours.up.get(hop) is not Relation.CHILD:
-            out.append(_ignored(message, "next hop is down"))
+            out.append(ignored(message, "next hop is down"))
         else:
             out.append(Send(hop, message))
 
@@ -349,7 +349,3 @@ def _stay_after(group: Group, order: AnyOrder) -> set[Group]:
         case MergeGroups(new=into):
             return {into}
     return {group}
-
-
-def _ignored(message: object, why: str) -> Ignored:
-    return Ignored(type(message).__name__, why)

@@ -51,6 +51,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.names import ROOT, Domain, parent
@@ -310,7 +311,7 @@ class SetCasting(Service):
                 return self._stepped(now, frame.set, event)
             case Received(sender, SetCarried(name) | SetNumber(name)):
                 if not _is_of(name, sender):
-                    return [Ignored(type(event.message).__name__, OUTSIDE)]
+                    return [ignored(event.message, OUTSIDE)]
                 return self._stepped(now, name, event)
             case TimerFired(timer) if timer not in [core.timer for core in self.cores.values()]:
                 return []  # another service's
@@ -320,7 +321,7 @@ class SetCasting(Service):
     def _stepped(self, now: Instant, name: Domain, event: Event) -> list[Effect]:
         core = self.cores.get(name)
         if core is None:
-            return [Ignored(type(event).__name__, "of a set without an address")]
+            return [ignored(event, "of a set without an address")]
         out: list[Effect] = []
         for effect in core.step(now, event):
             if isinstance(effect, SetHeard):

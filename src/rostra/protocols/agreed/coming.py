@@ -1,10 +1,10 @@
-"""Views that servers are about to agree on, for who must prepare: `[agreed] early_flush`.
+"""Views that servers are about to agree on, sent to hosts that must prepare for them: `[agreed] early_flush`.
 
     Initiate: the host of the orderer failed ──▶ each server ── ViewComing ──▶ hosts below it that stay:
                                       their stations report to the next orderer (`atomic/hub_early.py`)
 
-It is a hint: one that is lost costs what it would have saved. A view follows from its proposal alone, so its
-name is known before it is agreed.
+It is a hint: if it is lost, only the saved time is lost. A view follows from its proposal alone, so its id is
+known before it is agreed.
 """
 
 from typing import Final

@@ -162,15 +162,6 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
         found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
         return found[-1] if found else None
 
-    def members_where(self, attributes: bytes, number: int | None = None) -> tuple[MemberId, ...] | None:
-        """In order of rank, those with these attributes; none if that view is not kept (V-049)."""
-        view = self.view if number is None else self.at(number)
-        return (
-            None
-            if view is None
-            else tuple([each.id for each in view.members if each.attributes == attributes])
-        )
-
     def sites(self) -> tuple[Domain, ...]:
         """The clusters that hold members (V-053)."""
         hosts = {each.endpoint.partition("/")[0] for each in self.view.ids}

@@ -17,15 +17,14 @@ the same in every lane before it.** Suppose s has p in a lane, and t has not. t 
 had isolated it; so t acknowledged p, and was released by an election, since p was not withdrawn. s took no
 part in that, or t would know of p; so t isolated s when it followed the winner (`Initiate.cut`).
 
-No two wait for each other for ever: who coordinates in a lane and gets a change of the whole set
-withdraws its round, and asks again later. A change of the whole set ends all lanes: the next one of each
-group follows it. Slots of the whole set are `ERA` apart, so that one of a lane is never above a later one of
-the set.
+There is no deadlock: a coordinator in a lane that receives a change of the whole set withdraws its round, and
+repeats it later. A change of the whole set ends all lanes: the next change of each group is based on it.
+Slots of the whole set are `ERA` apart, so that the slot of a lane is never above a later one of the set.
 
-Which changes are in a lane is for their coordinator to say (`Proposal.lane`): joins, leaves, failures and
-attributes of groups without a rule for partitions, subgroups or a place in another set. What concerns several
-groups is of the whole set, and so is, once in a while, any change: when there are as many lanes as there may
-be, or groups to be forgotten, or when others' went first too often (V-068).
+The coordinator chooses the lane of a change (`Proposal.lane`): joins, leaves, failures and attributes of
+groups without a rule for partitions, subgroups or a place in another set. A change of several groups is of
+the whole set. So is any change when all lanes are in use, when groups are to be forgotten, or when changes of
+others went first too often (V-068).
 """
 
 from typing import Final

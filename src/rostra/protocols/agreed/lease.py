@@ -7,28 +7,29 @@ A group whose rule lets one side live at most must not have two for a moment eit
 recent answer keeps a member alive:
 
 - **A host** asks its server. For `doubt_after_s` from the question on, by the host's own clock, its members
-  live; then they are blocked, in doubt. The server keeps its word: members of a host that it lost are removed
-  when the last lease that it gave has run out, and a host that is silent is given up later than that anyway.
+  live; then they are blocked, in doubt. The server removes members of a host that it lost only when the last
+  lease that it gave has run out; a silent host is given up later than that anyway.
 - **A server** asks the others of its set. Those that confirmed, and itself, must satisfy the rule: a change
   that went on with these alone would live (`AgreedServer` asks `rules.py` the same question as at a commit).
   Else its members are in doubt. A server that confirmed acknowledges no change that removes the asker, and
   proposes none, for `doubt_after_s`.
-- A lease to a host is never longer than what is left of the server's own, nor of those above it. A
-  group that is in doubt at a server does not count, since hosts were told; meanwhile leases are half as long,
-  and a late confirmation that ends before such a lease does not end the doubt.
-- A lease is lent to a host, independently of its members. One that was blocked when its link broke, and is
-  back, stays so until the core-set has answered what it holds, and tells the view after that: views on their
-  way before may be older than its removal.
+- A lease to a host is never longer than the rest of the server's own lease, and of those above it. A group
+  that is in doubt at a server is not counted, since its hosts were notified. Meanwhile leases are half as
+  long, and a late confirmation that ends before such a lease does not end the doubt.
+- A lease is given to a host, not to single members. A host that was blocked when its link broke stays blocked
+  after it is back until the core-set has answered its `HostHolds` with a view: views that were sent before
+  may be older than its removal.
 
 The asker measures from its question, and the answerer from its answer, which is later, each by its own clock.
 So clocks need not agree; they must run at about the same speed. A process that stood still finds that its
 lease has run out before it does anything else: `Stack.alarm_at`.
 
-A change can let more servers be needed than before: what was lent until its server acknowledged it runs on,
-by the view before. So a commit is a word to all that acknowledged it, too (`GivenLeases.prolong`).
+After a change the rule may need more servers than before, while leases from before the acknowledgement are
+still valid by the view before. So a commit also prolongs the promises to all servers that acknowledged it
+(`GivenLeases.prolong`).
 
-Two things that others agreed on without us can let fewer servers satisfy the rule: so a confirmation
-names what its sender has committed and acknowledged, and counts only for a server that knows all of it.
+Changes that others agreed on without us may let fewer servers satisfy the rule. So a confirmation names what
+its sender has committed and acknowledged, and counts only at a server that knows all of it.
 """
 
 from math import inf

@@ -95,7 +95,7 @@ class Leasing(ABC):
             return False
         return core.core.leases.give(now, who, self._config.doubt_after_s)
 
-    def _must_refuse(self, now: Instant, core: CoreSet, sender: Domain, message: SetMessage) -> Busy | None:
+    def _must_refuse(self, now: Instant, core: CoreSet, message: SetMessage) -> Busy | None:
         """A change that removes a server which may live by our word waits until that has run out; and changes
         of groups wait for this one: each would prolong that word."""
         if not isinstance(message, Initiate):

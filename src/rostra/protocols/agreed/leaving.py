@@ -1,12 +1,12 @@
 """Members of one host that leave: when the core-set is asked.
 
-    leave ── others have what its host acknowledged? ── not asked for ──▶ MemberAsked(LEAVE) ──▶ core-set
-                 └── ``stable="majority"``: LeavesSettled ──▶ LEAVE; or FAIL, if nobody knows
+    leave ── others have what its host acknowledged? ── not needed ──▶ MemberAsked(LEAVE) ──▶ core-set
+                 └── ``stable="majority"``: LeavesSettled ──▶ LEAVE; or FAIL, if it is not known
 
-In a group of which a majority holds what is stable, members that left are not counted when the others go on.
-So such a leave is asked for when all stations have whatever this host counted for (`atomic/hub_order.py`).
-A leave of which that is not known is asked for as a failure, and counts. The program has left meanwhile: it
-is given nothing more.
+With ``stable="majority"``, members that left do not count for the majority of the next view. So the core-set
+is asked for such a leave only when all stations have every entry that this host acknowledged
+(`atomic/hub_order.py`). If that cannot be found out, the leave is reported as a failure, and the member still
+counts. The program has left meanwhile: nothing more is delivered to it.
 """
 
 from typing import TYPE_CHECKING

@@ -19,13 +19,13 @@ and each step is a commit:
     HAND                        ────────▶ TAKE                     no view: nothing changed
     DROP: `below` is (eu,)
 
-`next_step` says from the tables of the two sets what the mover is to propose; so a mover that restarts goes
-on where the sets stand. What if it is lost:
+`next_step` computes from the tables of the two sets what the mover proposes next; so a mover that restarts
+continues from the state of the sets. If the mover is lost:
 
-- The lower set lost its parent. A group that it was about to hand up is its own again, with the members it
+- The lower set lost its parent. It takes back a group that it was about to hand up, with the members that it
   has. The upper set lost a branch: it removes the members there from groups that it has taken. Both sides go
-  on, as in any partition, and meet when the mover, or another life of it, is in both sets again.
-- The upper set forgets a group that it was handing down: all of its members were in the branch that is lost.
+  on, as in any partition, and merge when the mover, perhaps restarted, is in both sets again.
+- The upper set forgets a group that it was handing down: all of its members were in the lost branch.
 
 Hosts below the mover are sent views of the upper set only when the lower one has dropped the group. So no
 host gets a view of the one and then an older one of the other.
@@ -87,7 +87,7 @@ def moves(kind: GroupKind) -> bool:
     return not kind.within and kind.survive in ("", "any") and kind.merge in ("", "any")
 
 
-def core_domain(group: Group, clusters: tuple[Domain, ...], above: Domain) -> Domain:
+def core_domain(clusters: tuple[Domain, ...], above: Domain) -> Domain:
     """The domain whose set is to agree on a group with members in these clusters (V-023). `above` is that of
     the level-1 set in which it was made, which keeps it while it has no members (V-029)."""
     if not clusters:

@@ -24,6 +24,7 @@ from rostra.core.effects import (
     Send,
     SetTimer,
     TimerKey,
+    ignored,
 )
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group, host_of, inside
@@ -137,7 +138,7 @@ class MovingServer(AgreedServer):
     def _route(self, now: Instant, message: Asking, out: list[Effect]) -> None:
         hop = self._neighbours.next_hop(message.question.host)
         if hop is None or self._neighbours.up.get(hop) is not Relation.CHILD:
-            out.append(Ignored(type(message).__name__, "next hop is down"))
+            out.append(ignored(message, "next hop is down"))
         elif self._goes_up(message):
             self._pass_up(hop, message, out)
         else:

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from rostra.core.effects import Effect, Ignored, Instant
+from rostra.core.effects import Effect, Instant, ignored
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
 from rostra.protocols.agreed.changes import Pid
@@ -78,7 +78,7 @@ def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
     if len(of_host) < HOST_WAITING_MAX:
         waiting.append(message)
     else:
-        out.append(Ignored(type(message).__name__, "too many requests of its host wait"))
+        out.append(ignored(message, "too many requests of its host wait"))
 
 
 def is_reachable(held: HostHolds) -> bool:

@@ -198,7 +198,7 @@ class Not(Struct, frozen=True):
 
 
 class Primary(Struct, frozen=True):
-    """Decided by the server of the scope and not by members: see `LivingChain`."""
+    """Decided by the server of the scope and not by members."""
 
     def holds(self, of: RuleMembers, here: Present) -> bool:
         return True
@@ -342,17 +342,6 @@ def rehearse(
 def may_merge(rule: Rule, one: RuleMembers, other: RuleMembers) -> bool:
     """Two sides unite only if each satisfies what the other asks of it (V-102)."""
     return all(rule.holds(side, frozenset([each.id for each in side])) for side in (one, other))
-
-
-class LivingChain(Struct, frozen=True):
-    """The last living view of a group with ``survive="primary"``, at the replicas of the scope's server."""
-
-    fence: int
-    members: tuple[MemberId, ...]
-
-    def advanced(self, follows: int, members: tuple[MemberId, ...]) -> "LivingChain | None":
-        """The next living view, for who knew of the last one: compare and set. None: another was first."""
-        return LivingChain(self.fence + 1, members) if follows == self.fence else None
 
 
 # How a side stands

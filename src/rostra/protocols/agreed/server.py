@@ -37,7 +37,6 @@ from rostra.core.effects import (
     CancelTimer,
     Effect,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
@@ -49,6 +48,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import BY_CODE, NotAllowed, StoreFailed, TooLarge, Unreachable
@@ -175,7 +175,7 @@ class AgreedServer(Holdings, Service):
             case Received(sender, message):
                 relation = self._neighbours.up.get(sender)
                 if relation is None:
-                    out.append(_ignored(message, "sender is not connected"))
+                    out.append(ignored(message, "sender is not connected"))
                 elif isinstance(message, LeaseAsked | LeaseGiven | ConfirmAsked | LeaseConfirmed):
                     self._of_lease(now, sender, message, out)
                 elif isinstance(message, SetMessage):
@@ -215,7 +215,7 @@ class AgreedServer(Holdings, Service):
                 if peer == self._neighbours.parent:
                     self._send_down(HoldingsAsked(self.domain), out)
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         for core in list(self.sets.values()):
             self._raise_level(now, core, out)
             self._let_others_follow(now, core, out)
@@ -290,17 +290,17 @@ class AgreedServer(Holdings, Service):
         match message:
             case MemberAsked(group, question, _, members) | HostHolds(group, question, members):
                 if not self._may_ask(sender, relation, group, question.host):
-                    out.append(_ignored(message, OUTSIDE))
+                    out.append(ignored(message, OUTSIDE))
                 elif isinstance(message, MemberAsked) and message.verb not in _ASKED:
-                    out.append(_ignored(message, "not for a host to ask"))
+                    out.append(ignored(message, "not for a host to ask"))
                 elif any(host_of(each.id.endpoint) != question.host for each in members):
-                    out.append(_ignored(message, "a member of another host"))
+                    out.append(ignored(message, "a member of another host"))
                 elif isinstance(message, HostHolds) and not is_reachable(message):
-                    out.append(_ignored(message, "numbers that no group comes to"))
+                    out.append(ignored(message, "numbers that no group comes to"))
                 elif isinstance(message, MemberAsked) and not members:
-                    out.append(_ignored(message, "a change of nobody"))
+                    out.append(ignored(message, "a change of nobody"))
                 elif not is_possible(message.group_kind):
-                    out.append(_ignored(message, "no kind of an agreed group"))
+                    out.append(ignored(message, "no kind of an agreed group"))
                 elif (message := self._let_in(now, message, out)) is None:
                     pass
                 elif self._goes_up(message):
@@ -309,7 +309,7 @@ class AgreedServer(Holdings, Service):
                     self._arrived(now, message, out)
             case ViewTaken(group, host):
                 if not self._may_ask(sender, relation, group, host):
-                    out.append(_ignored(message, OUTSIDE))
+                    out.append(ignored(message, OUTSIDE))
                 elif self._goes_up(message):
                     self._pass_up(sender, message, out)
                 elif (core := self.sets.get(self._own_set(group))) is not None:
@@ -318,21 +318,21 @@ class AgreedServer(Holdings, Service):
                 if self._is_from_core(relation, group):
                     self._pass_down(question.host, message, out)
                 else:
-                    out.append(_ignored(message, OUTSIDE))
+                    out.append(ignored(message, OUTSIDE))
             case ViewTold(group) | HolderAsked(group) | ViewComing(group):
                 if self._is_from_core(relation, group):
                     self._spread(message, out)
                 else:
-                    out.append(_ignored(message, OUTSIDE))
+                    out.append(ignored(message, OUTSIDE))
             case BranchLost(domain):
                 if relation is not Relation.CHILD or not inside(sender, domain):
-                    out.append(_ignored(message, OUTSIDE))
+                    out.append(ignored(message, OUTSIDE))
                 else:
                     self._branch_lost(domain, now + self._config.doubt_after_s)
                     self._pass_up(sender, message, out)
             case BranchCut(domain) | HoldingsAsked(domain):
                 if relation is not Relation.PARENT or not inside(domain, self.domain):
-                    out.append(_ignored(message, OUTSIDE))
+                    out.append(ignored(message, OUTSIDE))
                 else:
                     self._send_down(message, out)
 
@@ -354,12 +354,12 @@ class AgreedServer(Holdings, Service):
 
     def _of_set(self, now: Instant, sender: Domain, message: SetMessage, out: list[Effect]) -> None:
         if message.set != self._set_of(sender):
-            out.append(_ignored(message, OUTSIDE))
+            out.append(ignored(message, OUTSIDE))
         elif message.set not in self.sets and self._is_starting(now):
-            out.append(_ignored(message, "hosts below may still say what they hold"))
+            out.append(ignored(message, "hosts below may still say what they hold"))
         else:
             core = self._part_in(now, message.set, out)
-            if (busy := self._must_refuse(now, core, sender, message)) is not None:
+            if (busy := self._must_refuse(now, core, message)) is not None:
                 out.append(Send(sender, busy))
             else:
                 self._perform(core, core.core.step(now, Received(sender, message)), out)
@@ -421,7 +421,7 @@ class AgreedServer(Holdings, Service):
         if parent is not None and parent in self._neighbours.up:
             out.append(Send(parent, message))
             return
-        out.append(_ignored(message, "next hop is down"))
+        out.append(ignored(message, "next hop is down"))
         if isinstance(message, Asking):
             why = f"{self.domain} cannot reach {parent}"
             out.append(Send(sender, MemberAnswer(message.group, message.question, Unreachable.code, why)))
@@ -429,7 +429,7 @@ class AgreedServer(Holdings, Service):
     def _pass_down(self, host: Domain, message: MemberAnswer, out: list[Effect]) -> None:
         hop = self._neighbours.next_hop(host)
         if hop is None or self._neighbours.up.get(hop) is not Relation.CHILD:
-            out.append(_ignored(message, "next hop is down"))
+            out.append(ignored(message, "next hop is down"))
         else:
             out.append(Send(hop, message))
 
@@ -439,7 +439,7 @@ class AgreedServer(Holdings, Service):
         for host in told.hosts:
             hop = self._neighbours.next_hop(host)
             if hop is None or self._neighbours.up.get(hop) is not Relation.CHILD:
-                out.append(_ignored(told, "next hop is down"))
+                out.append(ignored(told, "next hop is down"))
             else:
                 ways.setdefault(hop, []).append(host)
         for hop in sorted(ways):
@@ -561,7 +561,7 @@ class AgreedServer(Holdings, Service):
         if isinstance(message, HostHolds):  # known at once, though it may wait: these are not dead
             groups, known = self._holding.setdefault(host, {}), self.sets.get(self._own_set(group))
             if group not in groups and len(groups) >= HOST_GROUPS_MAX:
-                out.append(_ignored(message, "too many groups of one host"))
+                out.append(ignored(message, "too many groups of one host"))
                 return
             if not message.members and (known is None or known.table.get(group) is None):
                 self._answer(message.question, group, "", "", out)  # a group of nobody is none
@@ -598,7 +598,7 @@ class AgreedServer(Holdings, Service):
             waits = core.behind.setdefault(host, deque())
             if message not in waits and len(waits) < HOST_WAITING_MAX:
                 return waits.append(message)
-            return out.append(_ignored(message, "too many requests of its host wait"))
+            return out.append(ignored(message, "too many requests of its host wait"))
         groups = self._holding.get(host, {})
         if message.verb is GroupVerb.JOIN and group not in groups and len(groups) >= HOST_GROUPS_MAX:
             why = f"{host} is in {HOST_GROUPS_MAX} agreed groups"
@@ -609,7 +609,7 @@ class AgreedServer(Holdings, Service):
             why = f'{group.scope} has no server, which survive="primary" asks; choose survive="majority"'
             return self._answer(message.question, group, NotAllowed.code, why, out)
         if len(core.core.state.queue) >= QUEUE_MAX:
-            return out.append(_ignored(message, "too many changes wait"))
+            return out.append(ignored(message, "too many changes wait"))
         request = str(message.question)
         core.asked[request] = message
         ids = tuple([each.id for each in message.members])
@@ -739,7 +739,7 @@ class AgreedServer(Holdings, Service):
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:
         told = core.told.get(message.group)
         if told is None or told.ids.get(message.host) != message.id:
-            out.append(_ignored(message, "of an older view"))
+            out.append(ignored(message, "of an older view"))
         elif message.whole:
             del told.ids[message.host]
             self._tell(core, message.group, [message.host], out)
@@ -788,7 +788,3 @@ def _why(outcome: Outcome) -> str:
     if outcome.code == TooLarge.__name__:
         return f"{outcome.group} is full"
     return f"{outcome.group}: {outcome.code}"
-
-
-def _ignored(message: object, why: str) -> Ignored:
-    return Ignored(type(message).__name__, why)

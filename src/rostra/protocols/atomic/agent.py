@@ -35,6 +35,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.logs import KeptLog, LogBatch, LogsSynced
 from rostra.core.stack import Service, ServiceName
@@ -574,7 +575,7 @@ class OrderAgent(Service):
 
     def _carried(self, hosts: list[Domain], group: Group, message: AnyStationMessage) -> list[Effect]:
         if not self._agreed.up:
-            return [Ignored(type(message).__name__, "our server is out of sight")]
+            return [ignored(message, "our server is out of sight")]
         body = encode_carried(message)
         ways = [tuple(hosts[first : first + SPREAD_MAX]) for first in range(0, len(hosts), SPREAD_MAX)]
         return [Send(self._lan, CarriedFrame(self.host, way[0], group, body, way[1:])) for way in ways]

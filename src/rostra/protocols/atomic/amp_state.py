@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Instant, Noted, SetTimer, TimerKey
+from rostra.core.effects import CancelTimer, Effect, Event, Instant, Noted, SetTimer, TimerKey, ignored
 from rostra.names import Domain, Group
 from rostra.protocols.atomic.access import AccessState
 from rostra.protocols.atomic.amp_config import AmpConfig
@@ -343,7 +343,7 @@ class GateTurn:
         self.effects.append(Noted(what, str(about)))
 
     def ignore(self, frame: object, why: str) -> None:
-        self.effects.append(Ignored(type(frame).__name__, why))
+        self.effects.append(ignored(frame, why))
 
     # What all machines ask
 

@@ -3,16 +3,16 @@
     step ──▶ entries, head ── LogBatch, first of all ──▶ disk ──▶ HubHave, HubReport, what is delivered
 
 **Log.** Each station keeps the entries of the order from some view on, and a head: in which epoch they are,
-and how much of them is stable. It is the same as in memory, so a station of the next life of its agent goes
-on from it as if it had been frozen. The orderer gives its view a place again after `REMARK_BYTES`, so that
-logs can be cut.
+and how much of them is stable. It equals the log in memory, so a restarted agent's station continues from it
+as if it had been frozen. The orderer gives its view a place again after `REMARK_BYTES`, so that logs can be
+truncated.
 
-**Quorums.** An entry is stable when hosts with more than half of the view's members have it on disk. A view
-gets stable when that holds in itself *and* a quorum of the view before it has it. So hosts that come back,
-and are a quorum of the last view that they know, have one among them that knows of every later one. A quorum
-is more than half of the members, by their hosts; or half of them, with the most senior one. A host whose
-members have all left is not counted, neither where the next view is placed nor where it reports, if it
-remembers that it left: the others may have gone on without it.
+**Quorums.** A quorum of a view is the hosts of more than half of its members, or of half of them with the
+most senior one. An entry is stable when a quorum has it on disk. A view is stable when a quorum of itself
+*and* a quorum of the view before it have it on disk. So if hosts come back that are a quorum of the last view
+that they know, at least one of them knows of every later view. A host whose members have all left, and that
+remembers this, is not counted, neither for the next view nor in reports: the others may have gone on without
+it.
 """
 
 from collections import deque

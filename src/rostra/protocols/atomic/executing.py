@@ -3,12 +3,13 @@
     servers agree on view n ──▶ every station in it: ViewExecuted(n)
     rank 0 of n ── INVESTIGATE ──▶ all of n: frozen, report ── NEWVIEW n ──▶ stored ── accept ──▶ installed
 
-Both rounds need the answer of every station of the agreed view, so a member that goes on misses an accept at
-most: it has stored what was accepted, and is one view behind. The next monitor completes that view first. A
-station is frozen only for a view that its own servers have told it, by the first station of that view.
+Both rounds need the answer of every station of the agreed view. So a station that goes on can have missed
+only the accept: it has stored the proposal, and is one view behind. The next monitor completes that view
+first. A station freezes only for a view that its own servers have sent it, and only if the first station of
+that view asks.
 
-A silent station is asked until membership decides otherwise. One whose view is not in the line of the most
-senior station was elsewhere, behind a partition: the group went on without it.
+A silent station is asked until membership removes it. A station whose view is not among the predecessors of
+the most senior station's view was behind a partition: the group went on without it.
 """
 
 from collections.abc import Mapping

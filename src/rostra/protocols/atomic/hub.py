@@ -4,15 +4,15 @@
                           └── no: freeze ──▶ HubReport to it; or, if we are it, gather all reports
     all have reported ──▶ the longest log counts ──▶ new epoch: what a station lacks, then V, then new runs
 
-**Order.** The orderer numbers runs as they come, and gives each its positions. An entry is stable when the
-stations that `stable` names have it (`HubHave`, cumulative); then it is given to members, everywhere. So what
-any member was given is held, with its position, by every station of the view (or by a majority): the next
-orderer finds it, and the log of a station that was excluded is a prefix of the others' (H6, TA10).
+**Order.** The orderer numbers runs as they arrive, and gives each its positions. An entry is stable when the
+stations that `stable` names have it (`HubHave`, cumulative); then all stations deliver it to their members.
+So every delivered entry is held, with its position, by every station of the view (or by a majority): the next
+orderer finds it, and the log of an excluded station is a prefix of the others' (H6, TA10).
 
 **Views.** A join or leave is an entry and suspends no sender (D10). The orderer gives a view its place when
-each new station in it has reported, so that no entry waits for one that is not there yet. Only when the
-orderer changes is there a flush: stations that have reported take nothing more of the old epoch, so the
-decision of the new orderer is about logs that do not grow behind its back (TA22, A-089).
+each new station in it has reported, so that no entry waits for a station that is not there yet. There is a
+flush only when the orderer changes: stations that have reported take nothing more of the old epoch, so the
+new orderer decides about logs that do not grow meanwhile (TA22, A-089).
 
 Where we differ from the paper: one station orders (A-044's relay hub); an agreed view is its INVESTIGATE.
 """
@@ -20,7 +20,7 @@ Where we differ from the paper: one station orders (A-044's relay hub); an agree
 from collections import deque
 from collections.abc import Iterable
 
-from rostra.core.effects import CancelTimer, Effect, Ignored, Instant
+from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, ignored
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.atomic.config import PATIENCE_TICKS
 from rostra.protocols.atomic.durable import UNRECORDED, OrderHead
@@ -89,7 +89,7 @@ class Station(HubEarly):
             self._left.update(agreed.view.left)
             self.agreed = agreed
             self._view_changed(now, out)
-        self._reset_if_new(now, out)
+        self._reset_if_new(out)
         self._end(now, out)
 
     def gone(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> None:
@@ -153,7 +153,7 @@ class Station(HubEarly):
                 self._report(out)
             case HubStart():
                 if isinstance(self.stage, StationReports):
-                    self._started(now, message, out)
+                    self._started(message, out)
                 else:
                     self._says_have = True  # it has not heard of us
             case HubOut(why=why):
@@ -206,7 +206,7 @@ class Station(HubEarly):
                 for data in self._up.repairs(now, nak, self._bytes):
                     self._post(source, HubData(message.epoch, way, 0, 0, data), out)
             case HubData(way=Way.DOWN) | HubPulse(way=Way.DOWN) if self._promises:
-                out.append(Ignored(type(message).__name__, "we reported for a view without its sender"))
+                out.append(ignored(message, "we reported for a view without its sender"))
             case HubData(way=Way.DOWN, data=data) if isinstance(self.stage, StationFollows):
                 self._took(self._in.take(now, data), out)
                 self._learn(message.accept, message.all)
@@ -217,7 +217,7 @@ class Station(HubEarly):
                 self._took(self._in.take(now, data), out)
                 self._decide(now, out)
             case _:
-                out.append(Ignored(type(message).__name__, "not expected"))
+                out.append(ignored(message, "not expected"))
 
     def _learn(self, accept: int, all: int) -> None:
         """The orderer may know of more than we have."""
@@ -230,7 +230,7 @@ class Station(HubEarly):
             if entry is None or entry.position != self.log.next:
                 out.append(Ignored("HubData", "not the next entry"))
             else:
-                self._append(entry, each, out)
+                self._append(entry, each)
 
     def ticked(self, now: Instant, out: list[Effect], *timer: str | int) -> None:
         self._is_timed = False

@@ -1,20 +1,21 @@
 """Reports before the view is agreed: one flush for both (`[agreed] early_flush`).
 
     the servers propose a view without the orderer ── ViewComing ──▶ stations: HubReport(early) to the first
-        one, and deaf to the old orderer from here on; HubAsk(early), if one has not
+        one, and the old orderer is ignored from here on; HubAsk(early) to stations that have not reported
     the view is agreed ──▶ all reports are there: a new epoch begins at once
-    it is not, for so long ── HubAsk(release) ──▶ the others: hear the old orderer again
+    it is not, within a bound ── HubAsk(release) ──▶ the others: accept the old orderer's runs again
 
-A station that has reported so takes nothing of the old epoch until it is released by whom it reported to, or
-another view that lives is agreed: so its log is what it said, if that view is agreed. What it did not hear is
-asked for again, like what is lost. The first station never uses a report for a view that it gave up. Should
-the view be agreed on a side that a station did not see, that one remembers where its log ended, and does not
-go on from another place (`_is_astray`).
+A station that has reported early takes nothing of the old epoch until the receiver of its report releases it,
+or another living view is agreed. So if the proposed view is agreed, the station's log is as reported.
+Messages that it refused meanwhile are requested again, like lost ones. The first station never uses a report
+for a view that it gave up. If the view is agreed on a side that a station does not see, the station remembers
+where its log ended and does not continue from another place (`_is_astray`).
 
-Only where one side goes on at most: there no two views that follow the same one both live.
+Used only in groups of which at most one side goes on: there, of two views with the same predecessor, only one
+can live.
 
-Where we differ from the design: it has the reports travel in `Ack` and the decision in `Commit`, and servers
-wait for their hosts meanwhile. These take ways of their own, so no agreement waits for a host.
+Where we differ from the design: there the reports travel in `Ack` and the decision in `Commit`, and servers
+wait for their hosts. Here reports are separate messages, so no agreement waits for a host.
 """
 
 from typing import Final

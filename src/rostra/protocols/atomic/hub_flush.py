@@ -95,7 +95,7 @@ class HubFlush(HubOrder):
         """What our members said is to be sent anew, as far as it is not in the order."""
         self._up, self._upped, self._heard_upto = None, {}, 0
 
-    def _reset_if_new(self, now: Instant, out: list[Effect]) -> None:
+    def _reset_if_new(self, out: list[Effect]) -> None:
         """None of our members is in the order any more, nor will one be by what we have: begin anew."""
         if not self.chain or not isinstance(self.stage, StationFollows | StationReports):
             return
@@ -424,7 +424,7 @@ class HubFlush(HubOrder):
         shown = self.agreed.shown or self.agreed.key
         out.append(OrderFlushed(self.group, shown, mark, len(stations)))
         if not self._mark(out, begins=self.disk is not None) and self.disk is not None:
-            self._mark_again(out, begins=True)
+            self._mark_again(begins=True)
         self._queue.extend(self._unplaced.values())
         for peer in self._peers.values():
             self._send_start(peer, out)
@@ -433,7 +433,7 @@ class HubFlush(HubOrder):
                 self._cast(run, out)
         self._end(now, out)
 
-    def _started(self, now: Instant, start: HubStart, out: list[Effect]) -> None:
+    def _started(self, start: HubStart, out: list[Effect]) -> None:
         assert isinstance(self.stage, StationReports)
         orderer = self.stage.to
         if self.disk is not None:

@@ -1,4 +1,4 @@
-"""One station's part of the order: what has a place, what is stable, what is given to members.
+"""One station's part of the order: which entries have a position, are stable, are delivered to members.
 
     runs of members ──▶ queue ──▶ the next place ──▶ log ── stable? ──▶ given to our members
     an agreed view ──▶ its place, when each new station in it has reported ──┘
@@ -186,7 +186,7 @@ class HubOrder:
         hosts = {id.host: id for id in agreed.stations}
         self._peers = {h: each for h, each in self._peers.items() if hosts.get(h) == each.id}
         number = self._out.high + len(self._fresh) + 1
-        self._append(entry, encode_entry(entry), out)
+        self._append(entry, encode_entry(entry))
         for id in agreed.stations:
             if (report := self._linked.pop(id, None)) is not None:
                 self._start_peer(id, report.view, number, entry.position, out)
@@ -223,9 +223,9 @@ class HubOrder:
             self._unplaced.pop((entry.sender, entry.run.first), None)
             self.gallery.give_run(placed.sender, placed.run, placed.position, out)
             return
-        self._append(placed, encode_entry(placed), out)
+        self._append(placed, encode_entry(placed))
 
-    def _append(self, entry: RunEntry | MarkEntry, encoded: bytes, out: list[Effect]) -> None:
+    def _append(self, entry: RunEntry | MarkEntry, encoded: bytes) -> None:
         """The next entry of the order, at any station."""
         self.log.append(entry, encoded)
         if self.disk is not None:
@@ -247,7 +247,7 @@ class HubOrder:
             self._fresh.append((encoded, entry.end))
         self._progress = True
 
-    def _advance(self, out: list[Effect]) -> bool:
+    def _advance(self) -> bool:
         """What is stable by what we know of the others?"""
         peers = self._peers
         lowest = min([peer.next for peer in peers.values()], default=self.log.next)
@@ -351,10 +351,10 @@ class HubOrder:
         if self.orders:
             is_marked = self._mark(out)
             if self.disk is not None and not is_marked and self.disk.since_mark > REMARK_BYTES:
-                self._mark_again(out)
+                self._mark_again()
             if self._queue and self.marked is not None:
                 self._order(out)
-            before = self._advance(out)
+            before = self._advance()
             if self._fresh:
                 self._send_fresh(out)
             if before:
@@ -459,12 +459,12 @@ class HubOrder:
             self.disk.needed = max(self.disk.needed, position)
             self._trim()
 
-    def _mark_again(self, out: list[Effect], *, begins: bool = False) -> None:
+    def _mark_again(self, *, begins: bool = False) -> None:
         """The view that stands, so that what was before it can be forgotten, or that an epoch begins."""
         assert self.marked is not None
         view = replace(self.marked.view, joined=(), left=(), failed=(), parts=())
         entry = MarkEntry(self.log.next, view, self.marked.stations, begins)
-        self._append(entry, encode_entry(entry), out)
+        self._append(entry, encode_entry(entry))
 
     def unwritten(self) -> LogBatch | None:
         """What is to be on disk before anything that was done in this step is seen."""

@@ -7,10 +7,10 @@ No station orders for the others: the station of the sender coordinates each run
 propose its position. Views come from agreed membership; the station of rank 0 carries them out
 (`executing.py`). Every view suspends and flushes.
 
-With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: its own members are given it, which
-is their receipt, when every station has the decision. With "sent" they are when it is decided. At other hosts
-it is delivered with the decision in both cases: a host that is lost together with the sender's may have
-delivered what no other one will (TA10).
+With ``stable="all"`` a run is sent with the profile `atomic-confirmed`: the sender's host delivers it to its
+own members (their receipt) when every station has the decision; with "sent", when the run is decided. Other
+hosts deliver it with the decision in both cases: if one of them is lost together with the sender's host, it
+may have delivered a run that no other host will deliver (TA10).
 """
 
 from collections import deque
@@ -18,7 +18,17 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Instant, Noted, SetTimer, TimerFired
+from rostra.core.effects import (
+    CancelTimer,
+    Effect,
+    Event,
+    Ignored,
+    Instant,
+    Noted,
+    SetTimer,
+    TimerFired,
+    ignored,
+)
 from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group, host_of, parent
 from rostra.protocols.agreed.changes import MemberId
@@ -237,7 +247,7 @@ class NegotiatedStation:
         frame: AnyStationMessage | None = message
         if source not in self.hosts:
             frame = None
-            out.append(Ignored(type(message).__name__, "not in the view"))
+            out.append(ignored(message, "not in the view"))
         elif isinstance(message, FrameNak):
             frame = None
             self._post(source, self._sender.repairs(now, message), out)
@@ -249,7 +259,7 @@ class NegotiatedStation:
         if frame is None:
             return
         if not isinstance(frame, AnyAmpFrame) or not self._is_of_members(source, frame):
-            out.append(Ignored(type(frame).__name__, "not of its members"))
+            out.append(ignored(frame, "not of its members"))
             return
         self._step(now, FrameReceived(source, frame), out)
         self._end(now, out)

@@ -41,6 +41,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
@@ -173,7 +174,7 @@ class ClaimAgent(Service):
             case LinkUp() | LinkMoved() | LinkDown():
                 pass  # the relaxed service says what it ignores
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         self._wait(out)
         return out
 

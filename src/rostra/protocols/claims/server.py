@@ -35,7 +35,6 @@ from rostra.core.disk import RoomChanged
 from rostra.core.effects import (
     Effect,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
@@ -47,6 +46,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
@@ -125,7 +125,7 @@ class ClaimServer(Service):
             case Received(sender, message):
                 relation = self._neighbours.up.get(sender)
                 if relation is None:
-                    return [_ignored(message, "sender is not connected")]
+                    return [ignored(message, "sender is not connected")]
                 return [*self._release_lost(), *self._received(now, sender, relation, message)]
             case TimerFired((_, word, str(host))) if word == GONE:
                 return [] if host in self._neighbours.up else self._given_up(Domain(host), 0)
@@ -158,14 +158,14 @@ class ClaimServer(Service):
         neighbours, scope = self._neighbours, message.group.scope
         if isinstance(message, ClaimAnswer):
             if neighbours.hop_towards(scope) != sender or not inside(scope, self.domain):
-                return [_ignored(message, OUTSIDE)]
+                return [ignored(message, OUTSIDE)]
             return self._answered(message)
         if relation is not Relation.CHILD or neighbours.next_hop(message.claimer) != sender:
-            return [_ignored(message, OUTSIDE)]
+            return [ignored(message, OUTSIDE)]
         if not inside(scope, self.domain):
-            return [_ignored(message, "out of scope")]
+            return [ignored(message, "out of scope")]
         if isinstance(message, Claim) and not message.group_kind.is_claimed:
-            return [_ignored(message, "nothing to claim")]
+            return [ignored(message, "nothing to claim")]
         effects: list[Effect | ClaimAnswer]
         if isinstance(message, Claim) and (why := self._not_proven(now, message)):
             effects = _refused(message, NotAllowed.code, why)
@@ -174,7 +174,7 @@ class ClaimServer(Service):
         elif (full := self._pass_by(message)) is not None:
             effects = _refused(message, TooLarge.code, full)
         else:
-            effects = self._pass_on(sender, message)
+            effects = self._pass_on(message)
         found: list[Effect] = []
         for effect in effects:
             if isinstance(effect, ClaimRefused):
@@ -204,13 +204,13 @@ class ClaimServer(Service):
         holds = standing is not None and host in standing.holders
         if isinstance(message, ClaimBegun):
             if standing is None or not holds or standing.group_kind.stable != "disk" or no_room:
-                return [_ignored(message, "not a holder")]  # the answer to the claim that follows says so
+                return [ignored(message, "not a holder")]  # the answer to the claim that follows says so
             if message.order:
                 self.table.begin(name, self.domain, message.order)
             return [*map(Secure, self.table.records_of(name, self.domain))]
         if isinstance(message, ClaimReleased):
             if no_room and holds:
-                return [_ignored(message, NO_ROOM)]  # it is sent again until it is answered
+                return [ignored(message, NO_ROOM)]  # it is sent again until it is answered
             permanent = self._registry.is_permanent(message.group)
             removed = self.table.release(name, host, permanent=permanent)
             if message.over and holds:
@@ -227,7 +227,7 @@ class ClaimServer(Service):
             return [ClaimRefused(host, message.group, CLOSED), none]
         if standing is None or standing.group_kind == message.group_kind:
             if no_room and not holds:
-                return [_ignored(message, NO_ROOM), _answer(message, code=StoreFailed.code, why=no_room)]
+                return [ignored(message, NO_ROOM), _answer(message, code=StoreFailed.code, why=no_room)]
             if why := self.table.why_not(name, host):
                 return _refused(message, TooLarge.code, why)
             if message.group_kind.stable == "disk" and (why := self.table.why_not_begun(name, self.domain)):
@@ -291,15 +291,15 @@ class ClaimServer(Service):
         held[group] = message.group_kind
         return None
 
-    def _pass_on(self, sender: Domain, message: ClaimMessage) -> list[Effect | ClaimAnswer]:
+    def _pass_on(self, message: ClaimMessage) -> list[Effect | ClaimAnswer]:
         parent = self._neighbours.parent
         if parent is not None and parent in self._neighbours.up:
             return [Send(parent, message)]
         if not self._has_parent:
             why = f"{message.group.scope} has no server"
-            return [_ignored(message, NO_SERVER), _answer(message, code=NotAvailable.code, why=why)]
+            return [ignored(message, NO_SERVER), _answer(message, code=NotAvailable.code, why=why)]
         why = f"{self.domain} cannot reach {parent}"
-        return [_ignored(message, PASSED_ON), _answer(message, code=Unreachable.code, why=why)]
+        return [ignored(message, PASSED_ON), _answer(message, code=Unreachable.code, why=why)]
 
     def _answered(self, message: ClaimAnswer) -> list[Effect]:
         host, group = message.claimer, message.group
@@ -310,14 +310,14 @@ class ClaimServer(Service):
             self._forget_passed(host, group)  # it was refused
         hop = self._neighbours.next_hop(host)
         if hop is None or self._neighbours.relation(hop) is not Relation.CHILD:
-            return [_ignored(message, "off the unique path")]
+            return [ignored(message, "off the unique path")]
         if hop in self._neighbours.up:
             return [Send(hop, message)]
         if not self._is_host(hop) or host in self.passed or message.group_kind is None or message.code:
-            return [_ignored(message, PASSED_ON)]
+            return [ignored(message, PASSED_ON)]
         # It has not been here since we were started: it has so long to come.
         self.passed[host] = {group: message.group_kind}
-        return [_ignored(message, PASSED_ON), SetTimer(("claims", GONE, host), GONE_S)]
+        return [ignored(message, PASSED_ON), SetTimer(("claims", GONE, host), GONE_S)]
 
     # Hosts that are gone
 
@@ -405,7 +405,3 @@ def _answer(
     begun: str = "",
 ) -> ClaimAnswer:
     return ClaimAnswer(message.id, message.claimer, message.group, kind, birth, code, why, alone, made, begun)
-
-
-def _ignored(message: object, why: str) -> Ignored:
-    return Ignored(type(message).__name__, why)

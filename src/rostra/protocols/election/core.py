@@ -76,7 +76,6 @@ from rostra.core.effects import (
     CancelTimer,
     Effect,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkUp,
@@ -87,6 +86,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.records import KeyedRecord, Records, RecordSet
 from rostra.core.stack import Service, ServiceName
@@ -682,7 +682,7 @@ class ElectionCore(Service):
         self._effects += [Send(peer, message) for peer in peers]
 
     def _ignore(self, what: object, why: str) -> None:
-        self._effects.append(Ignored(type(what).__name__, why))
+        self._effects.append(ignored(what, why))
 
 
 def _latest_term(message: object) -> int:

@@ -29,7 +29,7 @@ there is room.
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.core.effects import Effect, Event, Instant, TimerFired, ignored
 from rostra.groups.attributes import Role
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.fifo.context import Alarm, StepContext
@@ -146,7 +146,7 @@ class Aggregate:
             case TimerFired() | Noticed():
                 self._drive(event)
             case _:
-                effects.append(Ignored(type(event).__name__, "not an event of an aggregate"))
+                effects.append(ignored(event, "not an event of an aggregate"))
         self._feed()
         return effects
 

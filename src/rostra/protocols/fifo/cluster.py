@@ -39,6 +39,7 @@ from rostra.core.effects import (
     SetTimer,
     Tell,
     TimerFired,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.names import ROOT, Domain, Endpoint, Group, host_of, incarnation_of, inside, parent
@@ -297,7 +298,7 @@ class ClusterCore(Service):
                     out.append(Ignored("Message", "not a control message"))
                     return
                 if not self._may_speak(source, message.group):
-                    out.append(Ignored(type(message).__name__, "nobody there is in the group"))
+                    out.append(ignored(message, "nobody there is in the group"))
                     return
                 if self.me in endpoints:
                     concerned = [self._delegate(message.group)]
@@ -445,7 +446,7 @@ class ClusterCore(Service):
     def _drive_aggregate(self, now: Instant, group: Group, event: Event, out: list[Effect]) -> None:
         aggregate = self.aggregates.get(group)
         if aggregate is None:
-            out.append(Ignored(type(event).__name__, "nobody submits"))
+            out.append(ignored(event, "nobody submits"))
         else:
             self._perform(now, aggregate, aggregate.step(now, event), out)
 

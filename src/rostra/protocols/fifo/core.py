@@ -29,6 +29,7 @@ from rostra.core.effects import (
     Instant,
     Tell,
     TimerFired,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import REFUSALS, AlreadyMember, BadInput, NotMember
@@ -360,7 +361,7 @@ class HostCore(Service):
     def drive(self, now: Instant, group: Group, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
         member = self._find(group, endpoint)
         if member is None:
-            out.append(Ignored(type(event).__name__, "not in the group"))
+            out.append(ignored(event, "not in the group"))
         else:
             self.perform(now, member, member.step(now, event), out)
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired, ignored
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
 from rostra.groups.kinds import FIFO
 from rostra.groups.members import Cause, Member, Members, Stamp
@@ -189,7 +189,7 @@ class DelegateCore:
             case SpilledRead():
                 self._expel_if(self.relays.spills.read(event))
             case _:
-                effects.append(Ignored(type(event).__name__, "not an event of a delegate"))
+                effects.append(ignored(event, "not an event of a delegate"))
         return effects
 
     def room(self, stream: Stream, number: int) -> int:
@@ -633,7 +633,7 @@ class DelegateCore:
             case Data():
                 self.relays.data(source, message)
             case Nak():
-                self.relays.repairs.asked(source, message)
+                self.relays.repairs.asked(message)
             case Heartbeat(pulses, hop):
                 for pulse in pulses:
                     self.relays.pulse(source, pulse, hop)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from rostra.core.effects import Effect, EndpointGone, Event, Ignored, Instant, TimerFired
+from rostra.core.effects import Effect, EndpointGone, Event, Instant, TimerFired, ignored
 from rostra.groups.attributes import FifoAttributes, Role, Slow
 from rostra.groups.kinds import FIFO, GroupKind
 from rostra.groups.members import Member
@@ -174,7 +174,7 @@ class MemberCore:
             case EndpointGone():
                 self._gone()
             case _:
-                effects.append(Ignored(type(event).__name__, "not an event of a member"))
+                effects.append(ignored(event, "not an event of a member"))
         if self.reception.only:
             for _, order in self.reception.take_orders():
                 self._carry_out(order)

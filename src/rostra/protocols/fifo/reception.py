@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired
+from rostra.core.effects import Effect, Event, Ignored, Instant, TimerFired, ignored
 from rostra.groups.attributes import DelegateAttributes, FifoAttributes, Role, Slow
 from rostra.groups.members import Cause, Member
 from rostra.names import Domain, Endpoint, Group, host_of, inside
@@ -178,7 +178,7 @@ class Reception:
             case TimerFired(timer):
                 self.timer_fired(str(timer[4]), str(timer[5]))
             case _:
-                effects.append(Ignored(type(event).__name__, "not an event of a reception"))
+                effects.append(ignored(event, "not an event of a reception"))
         return effects
 
     def begin(self, now: Instant, effects: list[Effect] | None = None) -> list[Effect]:
@@ -635,7 +635,7 @@ def _applied(view: GroupView, notice: object) -> list[ViewChanged | Ignored]:
         case ns.Only() | ns.Without():
             return view.filter(notice)
         case _:
-            return [Ignored(type(notice).__name__, "not a notice about members")]
+            return [ignored(notice, "not a notice about members")]
 
 
 def _reason(why: object) -> tuple[str, int | None]:

@@ -104,7 +104,7 @@ class Repairs:
                     max(wait_s, config.heartbeat_max_s) if target in self._ways.silent else wait_s
                 )
 
-    def asked(self, source: Domain, nak: Nak) -> None:
+    def asked(self, nak: Nak) -> None:
         """Repair at once what is here, and request the rest ourselves. A delegate that requests a little
         again is sent it twice: it has lost a round trip already, on a path that loses repairs too."""
         relay = self._running.get(nak.stream)

@@ -18,7 +18,7 @@ that has ended must not depend on that program's endpoint.
 
 from msgspec import Struct
 
-from rostra.core.effects import Effect, EndpointGone, Event, Ignored, Instant, TimerFired
+from rostra.core.effects import Effect, EndpointGone, Event, Instant, TimerFired, ignored
 from rostra.names import Endpoint, Group
 from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.events import (
@@ -110,7 +110,7 @@ class Submitter:
             case LeaveAsked() | EndpointGone():
                 self._close()
             case _:
-                effects.append(Ignored(type(event).__name__, "not an event of a submitter"))
+                effects.append(ignored(event, "not an event of a submitter"))
         is_owed = isinstance(self.state, Submitting | Closing) and not self.sending.settled
         if is_owed and not self._patience.is_set:
             self._heard_at = now  # there was nothing to hear until now

@@ -42,6 +42,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import REFUSALS, AlreadyMember, BadInput, Refused, TooLarge
@@ -225,7 +226,7 @@ class LedAgent(Service):
                 self._gone(me)
             case Received(sender, message):
                 if sender != self._server:
-                    out.append(Ignored(type(message).__name__, "not a neighbour"))
+                    out.append(ignored(message, "not a neighbour"))
                 elif isinstance(message, CarriedLetter):
                     self._arrived(message)
                 elif isinstance(message, SpreadLetter):
@@ -250,7 +251,7 @@ class LedAgent(Service):
             case LinkUp() | LinkMoved() | LinkDown():  # the relaxed service says what it ignores
                 pass
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         return self._end()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
@@ -598,7 +599,7 @@ class LedAgent(Service):
                 case PostLetter(None, letter):
                     registrar = self.registrars.get(letter.group.scope) or self._candidate(letter.group.scope)
                     if registrar is None:
-                        self.out.append(Ignored(type(letter).__name__, "no registrar is known yet"))
+                        self.out.append(ignored(letter, "no registrar is known yet"))
                     else:
                         self.post(registrar.path, letter)
                 case PostLetter(to, letter) if to is not None:
@@ -628,7 +629,7 @@ class LedAgent(Service):
                 scope = message.group.scope
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
                 if not all(inside(scope, path) for path in (self.host, peer, *origins)):
-                    self.out.append(Ignored(type(message).__name__, "out of scope"))
+                    self.out.append(ignored(message, "out of scope"))
                 elif isinstance(message, TransientMessage):
                     self.transient.received(peer, message)
                 elif proven := let_through(self._now, self.directory.gate, peer, message, self.out):
@@ -653,12 +654,12 @@ class LedAgent(Service):
 
     def _post_packet(self, to: Domain, letter: AnyLetter) -> None:
         if not self.up:
-            self.out.append(Ignored(type(letter).__name__, "next hop is down"))
+            self.out.append(ignored(letter, "next hop is down"))
             return
         body = encode_letter(letter)
         fits = len(body) <= LETTER_BYTES_MAX
         carried = Send(self._server, CarriedLetter(self.host, to, body))
-        self.out.append(carried if fits else Ignored(type(letter).__name__, "too large"))
+        self.out.append(carried if fits else ignored(letter, "too large"))
 
     def spread(self, places: tuple[tuple[Domain, tuple[str, ...]], ...], letter: SequenceData) -> None:
         """One frame to all of these hosts."""
@@ -687,7 +688,7 @@ class LedAgent(Service):
         registrar = self.registrars.get(group.scope) or self._candidate(group.scope)
         from_registrar = registrar is not None and registrar.path == sender
         if not inside(group.scope, sender) or not inside(group.scope, self.host):
-            self.out.append(Ignored(type(letter).__name__, "out of scope"))
+            self.out.append(ignored(letter, "out of scope"))
             return
         gate = self.directory.gate
         if not from_registrar and is_refused(self._now, gate, sender, letter, self.post, self.out):
@@ -700,7 +701,7 @@ class LedAgent(Service):
                     believed = None if registrar is None else registrar.path
                     self.post(sender, NotRegistrar(group, letter.number, believed))
             case AssertReply() | LeadRefused() | LeaderTold() if not from_registrar:
-                self.out.append(Ignored(type(letter).__name__, "not the registrar"))
+                self.out.append(ignored(letter, "not the registrar"))
             case AssertReply(number=number, leader=leader):
                 if inside(group.scope, leader):
                     self.tree_step(group, LeaderNamed(number, leader))

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
+from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received, ignored
 from rostra.core.room import SharedRoom
 from rostra.names import Domain, parent
 from rostra.protocols.led.config import CIRCUITS_MAX, CIRCUITS_TAKEN_MAX
@@ -105,16 +105,16 @@ class Circuits:
     def arrived(self, now: Instant, peer: Domain, packet: AnyPacket, post: Post, give: Give) -> list[Effect]:
         if peer not in self.links:
             if not isinstance(packet, Hello):
-                return [Ignored(type(packet).__name__, "no circuit")]
+                return [ignored(packet, "no circuit")]
             if len(self.links) >= CIRCUITS_MAX or not self._taken.has_room(parent(peer)):
                 return [Ignored("Hello", "too many circuits")]
             self._make(now, peer, post)
             self._taken.take(parent(peer))
         reports = self.links[peer].step(now, PacketArrived(peer, packet))
-        ignored = self._report(peer, reports, post, give)
+        dropped = self._report(peer, reports, post, give)
         if isinstance(packet, Bye) and peer not in self.up:
             self._forget(peer)
-        return ignored
+        return dropped
 
     def tick(self, now: Instant, needed: Callable[[], Collection[Domain]], post: Post, give: Give) -> None:
         for peer in list(self.links):

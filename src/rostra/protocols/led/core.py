@@ -27,7 +27,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Noted, SetTimer, TimerKey
+from rostra.core.effects import CancelTimer, Effect, Event, Ignored, Noted, SetTimer, TimerKey, ignored
 from rostra.names import Domain, Group
 from rostra.protocols.led.config import STEPS_MAX, LedConfig
 from rostra.protocols.led.messages import (
@@ -406,7 +406,7 @@ class TreeCore:
     ) -> None:
         entries = getattr(message, "entries", ())
         if not is_sound(entries):
-            out.append(Ignored(type(message).__name__, "not a list"))
+            out.append(ignored(message, "not a list"))
             return
         match message:
             case AttachAsked(number=number):
@@ -513,7 +513,7 @@ class TreeCore:
     def _reported(self, peer: Domain, entries: Entries, message: AnyTreeMessage, out: list[Effect]) -> None:
         record, before = self.record, self._report_of(peer)
         if record is None or before is None:
-            out.append(Ignored(type(message).__name__, "not a child"))
+            out.append(ignored(message, "not a child"))
             return
         if self._has_room(record, peer, entries, before, out):
             self._set_child(record, peer, entries)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import astuple, replace
 
-from rostra.core.effects import Effect, Ignored, Instant
+from rostra.core.effects import Effect, Ignored, Instant, ignored
 from rostra.names import Domain, Endpoint, Group, host_of, inside
 from rostra.protocols.led.messages import (
     Assert,
@@ -64,7 +64,7 @@ def is_refused(
     else:
         is_closed = not by_authority and gate.is_closed_to(group, sender)
     if is_closed:
-        out.append(Ignored(type(letter).__name__, CLOSED))
+        out.append(ignored(letter, CLOSED))
         if isinstance(letter, LeaderAsked):
             post(sender, LeaderTold(group, letter.number, None))
         elif isinstance(letter, ListAsked):

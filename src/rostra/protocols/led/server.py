@@ -25,6 +25,7 @@ from rostra.core.effects import (
     Received,
     Send,
     TimerFired,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.groups.kinds import MembershipKind
@@ -85,7 +86,7 @@ class LedServer(Service):
             case Received(sender, message):
                 relation = self._neighbours.relation(sender)
                 if relation is None:
-                    out.append(Ignored(type(message).__name__, "sender is not connected"))
+                    out.append(ignored(message, "sender is not connected"))
                 elif isinstance(message, CarriedLetter):
                     self._carry(now, sender, relation, message, out)
                 elif isinstance(message, RegistrarsAsked):
@@ -109,7 +110,7 @@ class LedServer(Service):
             case TimerFired(timer):
                 self._perform(self.registrar.fired(now, timer), out)
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         return out
 
     # Letters
@@ -138,7 +139,7 @@ class LedServer(Service):
                 scope = letter.group.scope
                 believed = self.registrars.get(scope)
                 if not inside(scope, source) or not inside(scope, self.domain):
-                    out.append(Ignored(type(letter).__name__, "out of scope"))
+                    out.append(ignored(letter, "out of scope"))
                 elif is_refused(
                     now,
                     self.stack[SERVER].gate,
@@ -156,7 +157,7 @@ class LedServer(Service):
             case None:
                 out.append(Ignored("CarriedLetter", "not a letter"))
             case _:
-                out.append(Ignored(type(letter).__name__, "not for a server"))
+                out.append(ignored(letter, "not for a server"))
 
     def _perform(self, effects: list[Effect], out: list[Effect]) -> None:
         for effect in effects:
@@ -169,7 +170,7 @@ class LedServer(Service):
     def _post(self, to: Domain, letter: AnyLetter, out: list[Effect]) -> None:
         hop = self._neighbours.hop_towards(to)
         if hop is None or hop not in self._lives:
-            out.append(Ignored(type(letter).__name__, "next hop is down"))
+            out.append(ignored(letter, "next hop is down"))
         else:
             out.append(Send(hop, CarriedLetter(self.domain, to, encode_letter(letter))))
 

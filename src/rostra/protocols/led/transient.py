@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell
+from rostra.core.effects import Answer, CancelTimer, Ignored, Noted, SetTimer, Tell, ignored
 from rostra.core.room import SharedRoom
 from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, TooLarge
 from rostra.names import (
@@ -271,11 +271,11 @@ class TransientSets:
     def received(self, peer: Domain, message: TransientMessage) -> None:
         group, owner = message.group, owner_of(message.group)
         if owner is None:
-            self._agent.out.append(Ignored(type(message).__name__, "not a transient set"))
+            self._agent.out.append(ignored(message, "not a transient set"))
         elif isinstance(message, AddAnswered | MembersLeft):
             self._answered(peer, message)
         elif host_of(owner) != peer:
-            self._agent.out.append(Ignored(type(message).__name__, "not the owner's agent"))
+            self._agent.out.append(ignored(message, "not the owner's agent"))
         elif isinstance(message, AddedToSet):
             self._added(peer, message)
         elif isinstance(message, DeletedFromSet):

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received
+from rostra.core.effects import Effect, Event, Ignored, Instant, LinkDown, LinkUp, Received, ignored
 from rostra.groups.members import Because
 from rostra.names import Domain
 from rostra.protocols.detect.core import Detector, PeerVerdict
@@ -183,11 +183,11 @@ class Link:
         state = self.state
         self.arrived_at = now
         if isinstance(state, LinkClosed):
-            return [Ignored(type(packet).__name__, why="link is over")]
+            return [ignored(packet, why="link is over")]
         if isinstance(packet, Hello):
             return self._greeted(now, packet)
         if packet.yours != self._mine or packet.mine != self._yours:
-            return [Ignored(type(packet).__name__, why=OLD_EPOCH)]
+            return [ignored(packet, why=OLD_EPOCH)]
         if isinstance(packet, Bye):
             return self._end(now, "closed") if self.up else [Ignored("Bye", why="apart already")]
         if isinstance(state, Together):

@@ -46,7 +46,6 @@ from rostra.core.effects import (
     Asked,
     Effect,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
@@ -56,6 +55,7 @@ from rostra.core.effects import (
     Received,
     Secure,
     Send,
+    ignored,
 )
 from rostra.core.records import KeyedRecord
 from rostra.core.stack import Service, ServiceName
@@ -773,7 +773,7 @@ class DomainServer(Service):
         self._effects += [Send(peer, message) for peer in peers]
 
     def _ignore(self, what: object, why: str) -> None:
-        self._effects.append(Ignored(type(what).__name__, why))
+        self._effects.append(ignored(what, why))
 
 
 def _side(relation: Relation) -> Side:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, Instant, Observation
+from rostra.core.effects import Effect, Instant, Observation, ignored
 from rostra.errors import NotAllowed
 from rostra.groups.attributes import (
     DelegateAttributes,
@@ -159,7 +159,7 @@ class Gate:
         self._named[node] = since, count + 1
         if len(self._named) > NAMED_NODES_MAX:
             del self._named[next(iter(self._named))]
-        out.append(refused if count < NAMED_MAX else Ignored(type(refused).__name__, NAMED_OFTEN))
+        out.append(refused if count < NAMED_MAX else ignored(refused, NAMED_OFTEN))
 
     def screen(self, now: Instant, group: Group, members: Members) -> Members:
         """The members that may be in the group: the very same tuple if all may, as they nearly always do."""

@@ -53,6 +53,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
@@ -192,9 +193,9 @@ class LocalServer(Service):
         match event:
             case Received(sender, message):
                 if sender != self.gms:
-                    out.append(Ignored(type(message).__name__, why="not a neighbour"))
+                    out.append(ignored(message, why="not a neighbour"))
                 elif not self.up:
-                    out.append(Ignored(type(message).__name__, why="link is down"))
+                    out.append(ignored(message, why="link is down"))
                 else:
                     self._received(now, screened(now, self.gate, sender, message, out), out)
             case Asked(me, token, request):
@@ -214,11 +215,11 @@ class LocalServer(Service):
             case LinkMoved(peer) if peer == self.gms and self.up:
                 self._link_moved(now, out)
             case LinkUp() | LinkDown() | LinkMoved():
-                out.append(Ignored(type(event).__name__, why="not a neighbour"))
+                out.append(ignored(event, why="not a neighbour"))
             case RoomChanged(lacking):
                 self.registry.own.no_room = lacking
             case _:
-                out.append(Ignored(type(event).__name__, why="not for an agent"))
+                out.append(ignored(event, why="not for an agent"))
         return out
 
     def user_of(self, me: Endpoint) -> str:
@@ -584,15 +585,15 @@ class LocalServer(Service):
             case RegistryTold(_, scope, version, names):
                 self._registry_told(scope, version, names, out)
             case _:
-                out.append(Ignored(type(message).__name__, why="not for an agent"))
+                out.append(ignored(message, why="not for an agent"))
 
     def _pass_on(self, group: Group, notice: Joined | Left, out: list[Effect]) -> None:
         """C-111."""
         table = self.groups.get(group)
         if not self._may_come_from_outside(group):
-            out.append(Ignored(type(notice).__name__, why="out of scope"))
+            out.append(ignored(notice, why="out of scope"))
         elif table is None or not table.followers() or self.gate.is_closed_to(group, self.host):
-            out.append(Ignored(type(notice).__name__, why="no follower"))
+            out.append(ignored(notice, why="no follower"))
         else:
             out.append(Tell(table.followers(), notice))
 

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from rostra.core.effects import Effect, Ignored, Send
+from rostra.core.effects import Effect, Ignored, Send, ignored
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.relaxed.messages import (
     Inquiry,
@@ -70,7 +70,7 @@ class Router:
             case InquiryReply(asker=asker, of=of) if self._neighbours.hop_towards(of) == sender:
                 return self._forward(sender, relation, asker, message)
             case _:
-                return [_ignored(message, OUTSIDE)]
+                return [ignored(message, OUTSIDE)]
 
     def _are_behind(self, sender: Domain, endpoints: Iterable[Endpoint]) -> bool:
         hops = {self._neighbours.next_hop(host_of(endpoint)) for endpoint in endpoints}
@@ -97,7 +97,7 @@ class Router:
         self, sender: Domain, message: Routed, destinations: Iterable[Endpoint], reason: str, why: str
     ) -> list[Effect]:
         word = Undeliverable(self._new_id(), message.source, tuple(destinations), why)
-        return [_ignored(message, reason), Send(sender, word)]
+        return [ignored(message, reason), Send(sender, word)]
 
     def _forward(
         self, sender: Domain, relation: Relation, host: Domain, message: ServerMessage
@@ -109,14 +109,10 @@ class Router:
     ) -> list[Effect]:
         hop = self._neighbours.onward(sender, relation, hop)
         if hop is None:
-            return [_ignored(message, "off the unique path")]
+            return [ignored(message, "off the unique path")]
         if hop not in self._neighbours.up:
-            return [_ignored(message, "next hop is down")]
+            return [ignored(message, "next hop is down")]
         return [Send(hop, message)]
-
-
-def _ignored(message: ServerMessage, why: str) -> Ignored:
-    return Ignored(type(message).__name__, why)
 
 
 T = TypeVar("T")

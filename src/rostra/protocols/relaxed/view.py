@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from rostra.core.effects import Ignored
+from rostra.core.effects import Ignored, ignored
 from rostra.groups.members import Member, Members, Stamp, by_endpoint
 from rostra.names import Endpoint, Group, inside
 from rostra.protocols.relaxed.requests import Absolute, AnyNotice, Gap, Joined, Left, Only, Without
@@ -182,7 +182,7 @@ class Views:
             case Absolute(group) | Joined(group) | Left(group):
                 view = self.groups.get(group)
                 if view is None:
-                    return [Ignored(type(notice).__name__, why="not followed")]
+                    return [ignored(notice, why="not followed")]
                 match notice:
                     case Absolute():
                         return view.replace(notice)

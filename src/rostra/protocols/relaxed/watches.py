@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from rostra.core.effects import Effect, Ignored, Instant, Tell
+from rostra.core.effects import Effect, Ignored, Instant, Tell, ignored
 from rostra.errors import NotMember
 from rostra.groups.members import Cause
 from rostra.names import Domain, Endpoint, Group
@@ -172,7 +172,7 @@ class Watches:
             case Absolute(group) | Joined(group) | Left(group):
                 watched = self.groups.get(group)
                 if watched is None:
-                    return [Ignored(type(notice).__name__, why="not followed")]
+                    return [ignored(notice, why="not followed")]
                 match notice:
                     case Absolute(isolated=isolated):
                         watched.isolated = isolated
@@ -194,7 +194,7 @@ class Watches:
                         watched.isolated = group.scope != self._host
                     told += watched.tell(watched.view.filter(notice))
                 return told
-        return [Ignored(type(notice).__name__, why="not followed")]
+        return [ignored(notice, why="not followed")]
 
     def skipped(self, watcher: Endpoint, group: Group, number: int) -> list[Effect]:
         """The driver could not pass on what came after that number; now it can again."""

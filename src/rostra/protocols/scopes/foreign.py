@@ -30,6 +30,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
@@ -81,7 +82,7 @@ class ForeignAgent(Service):
                 token, group, _ = self.asked.pop(number)
                 late = DeadlineExceeded(f"no server of {group.scope} answered in time", fix="ask again")
                 return [Answer(token, denied(late))]
-        return [Ignored(type(event).__name__, "nothing waits for it")]
+        return [ignored(event, "nothing waits for it")]
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Relaxed membership refused a `Resolve` because the host is outside the scope: ask the scope's
@@ -145,12 +146,12 @@ class ForeignServer(Service):
     def step(self, now: Instant, event: Event) -> list[Effect]:
         match event:
             case Received(sender, message) if sender not in self._neighbours.up:
-                return [Ignored(type(message).__name__, "sender is not connected")]
+                return [ignored(message, "sender is not connected")]
             case Received(sender, ForeignAsked() as asked):
                 return self._asked(now, sender, asked)
             case Received(sender, ForeignTold() as told):
                 return self._told(sender, told)
-        return [Ignored(type(event).__name__, "nothing waits for it")]
+        return [ignored(event, "nothing waits for it")]
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         if not self.asked:

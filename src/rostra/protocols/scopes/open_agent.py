@@ -40,6 +40,7 @@ from rostra.core.effects import (
     Tell,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import ServiceName
 from rostra.errors import REFUSALS, AlreadyMember, BadInput, NotMember, TooLarge
@@ -156,7 +157,7 @@ class OpenAgent(AskingService[Endpoint]):
             ):
                 self._admit(self.open[name])
             case _:
-                self._out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                self._out.append(ignored(event, "nothing waits for it"))
         return self._end()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:

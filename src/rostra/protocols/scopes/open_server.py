@@ -42,6 +42,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.names import Domain, inside
@@ -96,7 +97,7 @@ class OpenServer(Service):
                 elif relation is Relation.PARENT:
                     self._from_parent(message)
                 else:
-                    out.append(Ignored(type(message).__name__, "not a neighbour"))
+                    out.append(ignored(message, "not a neighbour"))
             case LinkUp(peer) | LinkMoved(peer):
                 self._up.add(peer)
                 if isinstance(event, LinkMoved) and self._neighbours.relation(peer) is Relation.CHILD:
@@ -108,7 +109,7 @@ class OpenServer(Service):
             case TimerFired(("scopes", "narrow", str(name))) if name in self.rows:
                 self._narrow(name)
             case _:
-                out.append(Ignored(type(event).__name__, "nothing waits for it"))
+                out.append(ignored(event, "nothing waits for it"))
         return out
 
     # From below
@@ -124,7 +125,7 @@ class OpenServer(Service):
                     else:
                         self._out.append(Ignored("PointersDropped", "no row"))
             case _:
-                self._out.append(Ignored(type(message).__name__, "not our parent"))
+                self._out.append(ignored(message, "not our parent"))
 
     def _kept(self, child: Domain, names: tuple[tuple[str, Domain | None], ...]) -> None:
         most = POINTERS_OF_HOST_MAX * (1 if self._neighbours.cluster else SERVERS_WEIGH)
@@ -184,7 +185,7 @@ class OpenServer(Service):
                     # Without a row above us it is a group of our own part.
                     self._decide(name, replace(self.rows[name], asked=False, above=None))
             case _:
-                self._out.append(Ignored(type(message).__name__, "not a child"))
+                self._out.append(ignored(message, "not a child"))
 
     # What follows
 

@@ -69,7 +69,7 @@ class Recorded(Station):
 
 
 class GivesAtOnce(Recorded):
-    def _advance(self, out: list[Effect]) -> bool:
+    def _advance(self) -> bool:
         before, self.accept = self.accept, self.log.next
         return self.accept > before
 

@@ -274,8 +274,6 @@ class AmpWorld:
                 self.notes.append((self.now, who, effect))
             case RunEnded(token):
                 self.ended[who, token] = self.now, effect
-            case Noted() | Ignored():
-                self.notes.append((self.now, who, effect))
             case _:
                 self.notes.append((self.now, who, effect))
 
