@@ -12,7 +12,7 @@ thread, block until they have their answer, and take a `deadline_s`. Ctrl-C ends
 was asked. Names, errors, items and states are those of `rostra`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
 
@@ -40,13 +40,18 @@ from rostra.client.conversation import READY_WITHIN_S, RoleName, SlowName
 from rostra.client.groups import Groups, Where
 from rostra.client.joining import HearsName
 from rostra.client.leadership import SURVIVE, Candidacy, Term, candidate
+from rostra.client.ordered import OrderName, StableName
+from rostra.client.ordered_threads import OrderedOfThreads as Ordered
 from rostra.client.replicated_threads import replicate_in_threads
-from rostra.client.session import OnLost, OnState, within
+from rostra.client.session import OnLost, OnState
 from rostra.client.sets import ReceivedItem, SequenceItem, SetItem
 from rostra.client.streams import BATCH_MAX, again
-from rostra.client.threads import BlockingContext, Portal, entered
+from rostra.client.threads import BlockingContext, Portal, ThreadItems, all_of, entered
 from rostra.client.threads import ThreadStream as Stream
+from rostra.client.transfer import Give, Reconcile, Take
+from rostra.groups.items import AgreedViewId
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.calls import DrainedGroup, SetShown, SetVerb
 
 __all__ = [
     *(
@@ -56,6 +61,7 @@ __all__ = [
         "Conversation",
         "Me",
         "Membership",
+        "Ordered",
         "Sequence",
         "Stream",
         "TransientSet",
@@ -194,15 +200,18 @@ class _OneReader(_InGroup[R], Generic[R]):
 
 
 class _WithMessages(_OneReader[S], Generic[S]):
-    def __iter__(self) -> Iterator[GroupItem]:
+    @property
+    def unconfirmed(self) -> int:
+        """When we left: how many of our messages some member may not have."""
+        return self._portal.read(lambda: self._inner.unconfirmed)
+
+    def __iter__(self) -> ThreadItems[GroupItem]:
         return self.items()
 
-    def items(self, *, batch: int = 0, timeout_s: float | None = None) -> Iterator[GroupItem]:
+    def items(self, *, batch: int = 0, timeout_s: float | None = None) -> ThreadItems[GroupItem]:
         """What happens, in order; `DeadlineExceeded` if nothing does for `timeout_s`. See
         `rostra.Conversation.items`."""
-        items = self._inner.items(batch=batch)
-        while (item := self._portal.call(within(timeout_s, _next(items), "nothing happened"))) is not None:
-            yield item
+        return ThreadItems(self._portal, self._inner.items(batch=batch), timeout_s)
 
 
 class _WithViews(_OneReader[V], Generic[V]):
@@ -227,6 +236,10 @@ class _WithViews(_OneReader[V], Generic[V]):
 class Conversation(_WithMessages[client.Conversation]):
     """This endpoint is in a group with ``delivery="fifo"``, until `leave` or the end of its ``with``; see
     `rostra.Conversation`. One thread reads it; any may send."""
+
+    @property
+    def is_known(self) -> bool:
+        return self._portal.read(lambda: self._inner.is_known)
 
     def ready(self, *, deadline_s: float | None = READY_WITHIN_S) -> Self:
         """Wait for the first list."""
@@ -259,15 +272,12 @@ class AgreedMembership(_WithViews[client.AgreedMembership]):
     """This endpoint is in a group with ``membership="agreed"``, until `leave` or the end of its ``with``; see
     `rostra.AgreedMembership`. One thread reads it."""
 
-    def __iter__(self) -> Iterator[AgreedItem]:
+    def __iter__(self) -> ThreadItems[AgreedItem]:
         return self.items()
 
-    def items(self, *, timeout_s: float | None = None) -> Iterator[AgreedItem]:
+    def items(self, *, timeout_s: float | None = None) -> ThreadItems[AgreedItem]:
         """Views, and standstills; `DeadlineExceeded` if nothing happens for `timeout_s`."""
-        while (
-            item := self._portal.call(within(timeout_s, _next(self._inner), "nothing happened"))
-        ) is not None:
-            yield item
+        return ThreadItems(self._portal, self._inner, timeout_s)
 
     def attributes_of(self, endpoint: Endpoint | str) -> dict[str, str]:
         return self._portal.read(lambda: self._inner.attributes_of(endpoint))
@@ -284,9 +294,14 @@ class AgreedMembership(_WithViews[client.AgreedMembership]):
     ) -> None:
         self._portal.call(self._inner.set_attributes(attributes, deadline_s=deadline_s))
 
-    def send_to(self, where: Where, data: bytes, *, deadline_s: float | None = None) -> tuple[Endpoint, ...]:
-        """To the members of the last view that match: who they were."""
-        return self._portal.call(self._inner.send_to(where, data, deadline_s=deadline_s))[0]
+    def sites(self, where: Where | None = None, *, hosts: bool = False) -> tuple[Domain, ...]:
+        return self._portal.call(self._inner.sites(where, hosts=hosts))
+
+    def send_to(
+        self, where: Where, data: bytes, *, deadline_s: float | None = None
+    ) -> tuple[tuple[Endpoint, ...], AgreedViewId | None]:
+        """To the members of the last view that match: who they were, and which view."""
+        return self._portal.call(self._inner.send_to(where, data, deadline_s=deadline_s))
 
 
 class _Groups:
@@ -484,6 +499,28 @@ class Me(BlockingContext):
         group: str,
         scope: str = ...,
         *,
+        membership: MembershipKind = ...,
+        delivery: Literal["atomic"],
+        order: OrderName | None = ...,
+        stable: StableName = ...,
+        give: Give | None = ...,
+        take: Take | None = ...,
+        reconcile: Reconcile | None = ...,
+        slow: SlowName = ...,
+        survive: str = ...,
+        create: bool = ...,
+        meta: bytes = ...,
+        credential: bytes = ...,
+        attributes: Where | None = ...,
+        deadline_s: float | None = ...,
+    ) -> Ordered: ...
+
+    @overload
+    def join(
+        self,
+        group: str,
+        scope: str = ...,
+        *,
         membership: WeakMembership = ...,
         delivery: Literal["none"] = ...,
         online: bool = ...,
@@ -533,7 +570,7 @@ class Me(BlockingContext):
         create: bool = ...,
         attributes: Where | None = ...,
         deadline_s: float | None = ...,
-    ) -> Membership | Conversation | AgreedMembership | AgreedConversation: ...
+    ) -> Membership | Conversation | AgreedMembership | AgreedConversation | Ordered: ...
 
     def join(
         self,
@@ -554,8 +591,13 @@ class Me(BlockingContext):
         survive: str = "any",
         create: bool = True,
         attributes: Where | None = None,
+        order: OrderName | None = None,
+        stable: StableName = "all",
+        give: Give | None = None,
+        take: Take | None = None,
+        reconcile: Reconcile | None = None,
         deadline_s: float | None = None,
-    ) -> Membership | Conversation | AgreedMembership | AgreedConversation:
+    ) -> Membership | Conversation | AgreedMembership | AgreedConversation | Ordered:
         """Be in a group; see `rostra.Me.join`."""
         joining = self._inner.join(
             group,
@@ -574,6 +616,11 @@ class Me(BlockingContext):
             survive=survive,
             create=create,
             attributes=attributes,
+            order=order,
+            stable=stable,
+            give=give,
+            take=take,
+            reconcile=reconcile,
             deadline_s=deadline_s,
         )
         joined: Any = self._portal.call(entered(joining))
@@ -583,6 +630,8 @@ class Me(BlockingContext):
             return AgreedConversation(self._portal, joined)
         if isinstance(joined, client.AgreedMembership):
             return AgreedMembership(self._portal, joined)
+        if isinstance(joined, client.Ordered):
+            return Ordered(self._portal, joined)
         return Membership(self._portal, joined)
 
     @property
@@ -620,6 +669,12 @@ class Me(BlockingContext):
         return _Standing(self._portal, candidacy, deadline_s, on_lost)
 
     replicate = replicate_in_threads
+
+    def shares(
+        self, name: str, keys: Iterable[str], scope: str = "world", *, survive: str = SURVIVE
+    ) -> Iterator[frozenset[str]]:
+        """Share these keys with all others who call this; see `rostra.Me.shares`."""
+        return all_of(self._portal, self._inner.shares(name, keys, scope, survive=survive))
 
     def create_set(
         self, scope: str = "world", *, readmit: bool = True, deadline_s: float | None = None
@@ -675,13 +730,7 @@ class Me(BlockingContext):
 
     def watch_life(self, endpoint: Endpoint | str) -> Iterator[Life]:
         """Is that endpoint there, and when does it go?"""
-        lives = self._inner.watch_life(endpoint)
-        try:
-            while (life := self._portal.call(_next(lives))) is not None:
-                yield life
-        finally:
-            if not self._inner.is_closed:
-                self._portal.call(_closed(lives))
+        return all_of(self._portal, self._inner.watch_life(endpoint))
 
     def register(self, group: str, scope: str) -> None:
         self._portal.call(self._inner.register(group, scope))
@@ -711,7 +760,7 @@ class Admin(BlockingContext):
     def unregister(self, group: str, scope: str | None = None) -> None:
         self._portal.call(self._inner.unregister(group, scope))
 
-    def close_group(self, group: str, allowed: Iterable[str], scope: str | None = None) -> None:
+    def close_group(self, group: str, allowed: Iterable[str] = (), scope: str | None = None) -> None:
         self._portal.call(self._inner.close_group(group, allowed, scope))
 
     def reopen_group(self, group: str, scope: str | None = None) -> None:
@@ -726,20 +775,23 @@ class Admin(BlockingContext):
     def names(self) -> dict[str, str]:
         return self._portal.call(self._inner.names())
 
+    def revoke(self, revocation: bytes) -> None:
+        self._portal.call(self._inner.revoke(revocation))
+
     def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
         return self._portal.call(self._inner.inspect(after=after, wait_s=wait_s))
+
+    def recall(self, about: str, of: str | None = None) -> dict[str, Any]:
+        return self._portal.call(self._inner.recall(about, of))
+
+    def drain(self, *, look: bool = False) -> tuple[DrainedGroup, ...]:
+        return self._portal.call(self._inner.drain(look=look))
+
+    def change_set(
+        self, domain: str, verb: SetVerb, servers: Iterable[str] = (), names: Iterable[str] = ()
+    ) -> SetShown:
+        return self._portal.call(self._inner.change_set(domain, verb, servers, names))
 
     def close(self) -> None:
         self._portal.call(self._inner.close())
         self._portal.close()
-
-
-async def _next(items: AsyncIterator[T]) -> T | None:
-    try:
-        return await anext(items)
-    except StopAsyncIteration:
-        return None
-
-
-async def _closed(lives: Any) -> None:
-    await lives.aclose()

@@ -1,5 +1,6 @@
 """The same API for threads, against a real agent: blocking, interruptible, and gone when it is closed."""
 
+import inspect
 import signal
 import subprocess
 import sys
@@ -185,6 +186,42 @@ def test_a_call_from_the_loops_own_thread_is_refused_instead_of_waiting_for_itse
         box.append(me)
         me._portal.read(lambda: on_state(me.state))
         assert len(refused) == 1 and "own thread" in str(refused[0])
+
+
+OF_THE_CLIENT_ITSELF = {
+    *("asks_as", "asks_in", "check_inside", "closed", "end", "ended", "hear", "led", "lose", "lost"),
+    *("mail", "me", "parted", "reopened", "settled", "spawn", "unlisted"),
+}
+"""What its modules call of each other."""
+
+NOT_FOR_THREADS = {
+    "AgreedConversation": {"join"},  # what it was joined with; so is this:
+    "AgreedMembership": {"join"},
+    "Conversation": {"meta", "role", "slow"},
+    "Me": {"is_closed"},
+    "Membership": {"is_online", "meta", "permanent"},
+    "Ordered": {"join", "send_soon"},
+    "Sequence": {"group", "number"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(rostra.sync.__all__) - {"Stream", "connect", "connect_admin"}))
+def test_threads_have_what_the_asynchronous_api_has(name: str) -> None:
+    there, here = getattr(rostra.client, name), getattr(rostra.sync, name)
+
+    assert public(there) - public(here) - OF_THE_CLIENT_ITSELF == NOT_FOR_THREADS.get(name, set())
+
+
+@pytest.mark.parametrize("call", ["join", "lead", "lock", "replicate", "resolve", "shares", "watch"])
+def test_calls_of_threads_take_the_same_arguments(call: str) -> None:
+    there, here = (inspect.signature(getattr(me, call)).parameters for me in (rostra.Me, rostra.sync.Me))
+    wanted = [(each.name, each.kind, each.default) for each in there.values()][1:]
+
+    assert [each for each in wanted if each not in [(p.name, p.kind, p.default) for p in here.values()]] == []
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
 
 
 PROGRAM = """

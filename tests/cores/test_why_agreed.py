@@ -73,6 +73,23 @@ def test_a_member_that_left_is_told_with_the_view_without_it(world: World) -> No
     assert text.endswith("without it: leave, noticed by eu.it, acknowledged by 4 servers; fence 6")
 
 
+def test_views_of_groups_that_it_was_not_in_are_no_part_of_an_endpoints_story(world: World) -> None:
+    guest = world.program("eu.de.h1", "guest")
+    guest.join("lobby@eu")
+    world.run(1.0)
+    next(each for each in world.programs if each.host == "eu.it.h1").leave_agreed(LEDGER)
+    world.run(1.0)
+    for each in world.programs:
+        if each.host == "eu.de.h1":
+            each.kill()
+    world.run(1.0)
+    member, other = why(world, "eu.de.h1/app", "eu.de.h2"), why(world, "eu.de.h1/guest", "eu.de.h2")
+
+    assert ("eu.de.h1", "gave its members view 6 of ledger@eu, fence 6") in texts(member, "view")
+    assert other.verdict == "crashed" and "lobby@eu" in other.summary
+    assert "ledger" not in repr(other.steps)
+
+
 def test_a_group_is_not_named_to_who_is_outside_of_its_scope(world: World) -> None:
     """As C-009 has it."""
     world.cut("eu.fr.h2")

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Literal
 
 import pytest
 from support.lab import WITHIN_S, Lab, until
 
-from rostra.client import Message, Ordered, View
+import rostra
+from rostra.client import CallAsked, Message, Ordered, StateAsked, View
 
 SPEAKER = """
 import asyncio, sys, rostra
@@ -96,3 +98,37 @@ async def test_a_group_with_its_own_monitor_goes_on_while_a_member_is_killed(
         bob.join("order", "eu", membership=membership, delivery="atomic") as bobs,
     ):
         await Heard(anns, bobs).while_killed(speaker, lab.socket("eu.h2"), ann.endpoint, count=100)
+
+
+def test_threads_have_one_order_ask_each_other_and_give_a_joiner_the_state(lab: Lab) -> None:
+    taken: list[bytes] = []
+    with (
+        rostra.sync.connect(lab.socket("eu.h1"), name="ann") as ann,
+        ann.join("threads", "eu", membership="agreed", delivery="atomic") as anns,
+        rostra.sync.connect(lab.socket("eu.h2"), name="bob") as bob,
+    ):
+        items = anns.items(timeout_s=WITHIN_S)
+        said: list[object] = []
+
+        def read() -> None:
+            for item in items:
+                said.append(item)
+                if isinstance(item, CallAsked):
+                    item.answer(b"I")
+                elif isinstance(item, StateAsked):
+                    item.give(b"the ")
+                    item.give(b"state")
+                elif isinstance(item, Message) and item.body == b"enough":
+                    return
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        receipts = anns.ready(deadline_s=WITHIN_S).send_many([b"one", b"two"], deadline_s=WITHIN_S)
+        assert receipts[1].position == receipts[0].position + 1
+        with bob.join("threads", "eu", membership="agreed", delivery="atomic", take=taken.append) as bobs:
+            assert isinstance(next(bobs.items(timeout_s=WITHIN_S)), View) and taken == [b"the state"]
+            assert (anns.rank, bobs.rank, bobs.blocked) == (0, 1, None)
+            assert bobs.call(b"who?", "first", deadline_s=WITHIN_S) == {ann.endpoint: b"I"}
+            place = bobs.send(b"enough", deadline_s=WITHIN_S).position
+        reader.join(WITHIN_S)
+        assert isinstance(said[-1], Message) and said[-1].position == place

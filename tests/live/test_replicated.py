@@ -43,7 +43,7 @@ class Visits(rostra.Replicated):
 def test_threads_use_a_replicated_object_of_two_programs(lab: Lab) -> None:
     with (
         rostra.sync.connect(lab.socket("eu.h1"), name="ann") as ann,
-        ann.replicate("visits", Visits(), "eu", deadline_s=WITHIN_S) as here,
+        ann.replicate("visits", Visits(), "eu", meta=b"door 1", deadline_s=WITHIN_S) as here,
         rostra.sync.connect(lab.socket("eu.h1"), name="bob") as bob,
         bob.replicate("visits", Visits(), "eu", deadline_s=WITHIN_S) as there,
     ):
@@ -52,6 +52,21 @@ def test_threads_use_a_replicated_object_of_two_programs(lab: Lab) -> None:
             there.note("nobody")
         here.fresh()
         assert here.by == {"eve": 3, "nobody": 1}
+        items = there.items(timeout_s=WITHIN_S)
+        view = next(items)
+        assert isinstance(view, rostra.View) and [each.meta for each in view.members] == [b"door 1", b""]
+
+
+def test_threads_share_out_keys_and_release_them_at_the_end_of_the_loop(lab: Lab) -> None:
+    keys = {"a", "b", "c"}
+    with (
+        rostra.sync.connect(lab.socket("eu.h1"), name="ann") as ann,
+        rostra.sync.connect(lab.socket("eu.h1"), name="bob") as bob,
+    ):
+        for member in (ann, bob):
+            for mine in member.shares("threads", keys, "eu"):
+                if mine == keys:  # else another one has some
+                    break
 
 
 async def test_what_a_killed_program_was_answered_is_kept_and_a_joiner_gets_it(lab: Lab) -> None:

@@ -28,6 +28,11 @@ class Ledger(rostra.Replicated):
         return self.sums[who]
 
     @rostra.command
+    def rename(self, who: str, *, to: str, twice: bool = False) -> str:
+        self.sums[to * (2 if twice else 1)] = self.sums.pop(who)
+        return to
+
+    @rostra.command
     def all(self) -> dict[str, int]:
         return self.sums
 
@@ -148,6 +153,18 @@ def test_a_result_is_a_copy_and_arguments_are_checked_before_they_are_sent(world
                 await ledger.credit("ann", "much")  # type: ignore[arg-type]
         with pytest.raises(NotMember):
             await ledger.credit("ann")
+
+    world.run(one())
+
+
+def test_a_command_may_have_arguments_by_name_alone_and_says_which_are_missing(world: World) -> None:
+    async def one() -> None:
+        async with rostra.connect("paris.h1") as me, me.replicate("ledger", Ledger(), "paris") as ledger:
+            await ledger.credit("ann", cents=5)
+            assert await ledger.rename("ann", to="eve", twice=True) == "eve"
+            assert ledger.sums == {"eveeve": 5}
+            with pytest.raises(TypeError, match=r"rename\(\): missing a required argument: 'to'"):
+                await ledger.rename("eveeve")  # type: ignore[call-arg]
 
     world.run(one())
 

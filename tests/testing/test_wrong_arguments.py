@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import rostra
-from rostra.errors import BadInput
+from examples.counter import Counter
+from rostra.errors import BadInput, BadName
 from rostra.testing import World, Worlds
 
 HOST = "eu.paris.h1"
@@ -73,6 +74,62 @@ async def test_messages_are_bytes(world: World) -> None:
             async with mine.sequence() as sequence:
                 with pytest.raises(BadInput, match="str cannot be sent"):
                     await sequence.send("e4")  # type: ignore[arg-type]
+
+
+async def test_messages_of_one_order_are_bytes_too(world: World) -> None:
+    async with (
+        rostra.connect(HOST) as me,
+        me.join("chess", "eu.paris", membership="agreed", delivery="atomic") as chess,
+    ):
+        with pytest.raises(BadInput, match="int cannot be sent"):
+            await chess.send_many(b"e4")  # type: ignore[arg-type]
+
+
+async def test_a_name_that_is_no_text_is_said_to_be_none(world: World) -> None:
+    """As of a variable of the environment that is not set."""
+    async with rostra.connect(HOST) as me:
+        with pytest.raises(BadName, match="group None is no text"):
+            await me.resolve(None)  # type: ignore[arg-type]
+        with pytest.raises(BadName, match="scope 5 is no text"):
+            await me.resolve("chess", 5)  # type: ignore[arg-type]
+        with pytest.raises(BadName, match="group None with scope 'eu'"):
+            me.join(None, "eu")  # type: ignore[call-overload]
+        with pytest.raises(BadName, match="name 7 is no text"):
+            me.open(7)  # type: ignore[arg-type]
+        with pytest.raises(BadName, match="endpoint 7 is no text"):
+            await me.send_to([7], b"e4")  # type: ignore[list-item]
+    with pytest.raises(BadName, match="name 7 is no text"):
+        rostra.connect(HOST, name=7)  # type: ignore[arg-type]
+
+
+async def test_a_token_of_a_wrong_type_is_not_shown(world: World) -> None:
+    with pytest.raises(BadInput) as refused:
+        await rostra.connect(HOST, b"hunter2")  # type: ignore[arg-type]
+
+    assert str(refused.value) == "token is of type bytes; it is a text: token.decode()"
+
+
+@pytest.mark.parametrize("keys", ["shard", range(3), [b"a"]])
+async def test_keys_to_share_out_are_a_list_of_texts(world: World, keys: Any) -> None:
+    async with rostra.connect(HOST) as me:
+        with pytest.raises(BadInput, match=r"keys=.*write a list of texts"):
+            await anext(me.shares("work", keys, "eu.paris"))
+
+
+@pytest.mark.parametrize(
+    ("what", "settings", "said"),
+    [
+        (Counter, {}, r"Counter is a class; replicate an object of it: Counter\(\)"),
+        (Counter(), {"checkpoint_every": 0}, "checkpoint_every=0; use a number of commands from 1 on"),
+    ],
+    ids=["a class", "no checkpoint"],
+)
+async def test_what_cannot_be_replicated_is_refused(
+    world: World, what: Any, settings: dict[str, Any], said: str
+) -> None:
+    async with rostra.connect(HOST) as me:
+        with pytest.raises(BadInput, match=said):
+            me.replicate("visits", what, "eu.paris", **settings)
 
 
 @pytest.mark.parametrize("settings", [{"timeout_s": "1"}, {"silence_s": -1}, {"rejoin_within_s": "long"}])

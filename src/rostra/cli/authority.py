@@ -1,5 +1,6 @@
 """`rostra authority`: the keys of those who decide about restricted names."""
 
+import time
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -123,7 +124,8 @@ def show(file: KeyPath) -> int:
     held = read_key(file)
     say(f"{held.name} of the world {held.world}, public key {held.signer.key.hex()}")
     for link in held.chain:
-        say(f"  established as {link.name} until {link.until_ms}")
+        until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(link.until_ms / 1000))
+        say(f"  established as {link.name} until {until}")
     for name in sorted(held.issued):
         say(f"  has established {name}")
     return EXIT_OK

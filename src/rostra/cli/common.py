@@ -48,7 +48,7 @@ EXIT_CODES: Final = (
     (EXIT_UNREACHABLE, "no agent or server answered; trying again may help"),
     (EXIT_LATE, "the answer did not come in time; trying again may help"),
     (EXIT_PEER, "the other side is of another world or version, or broke the protocol"),
-    (EXIT_INTERRUPTED, "ended by Ctrl-C; join, watch and up end with 0, since nothing else ends them"),
+    (EXIT_INTERRUPTED, "ended by Ctrl-C; join, watch, tail, up and daemons end with 0: nothing else does"),
     (EXIT_PIPE, "the reader of our output closed the pipe"),
 )
 

@@ -62,7 +62,8 @@ async def _drain(last: bool, agent: str | None, output: OutputFormat) -> int:
     if output is OutputFormat.TABLE:
         if rows:
             show_table(("group", "became", "level here", "elsewhere"), rows)
-        remark(f"{admin.path} is drained: {len(rows)} groups with members here and elsewhere")
+        count = f"{len(rows)} group{'s' * (len(rows) != 1)}"
+        remark(f"{admin.path} is drained: {count} with members here and elsewhere")
     else:
         documents = [dict(zip(("group", "became", "level", "others"), row, strict=True)) for row in rows]
         show_rows(documents, output, documents)

@@ -126,7 +126,9 @@ class Signature:
         self.name: str = function.__name__
         self.function = function
         self._parameters = inspect.signature(function)
-        kinds = [each.kind for each in self._parameters.parameters.values()]
+        parameters = self._parameters.parameters.values()
+        kinds = [each.kind for each in parameters]
+        self._by_name = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]  # the last ones
         if {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL} & {*kinds}:
             raise BadInput(f"command {self.name} takes * or **", fix="name its arguments, or take a list")
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
@@ -151,7 +153,10 @@ class Signature:
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
         """Checked as a replica will check them, so that a wrong one is never sent."""
-        bound = self._parameters.bind(None, *args, **kwargs)
+        try:
+            bound = self._parameters.bind(None, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}(): {error}") from None  # as of any method
         bound.apply_defaults()
         try:
             data = _encode(list(bound.arguments.values())[1:])
@@ -166,7 +171,10 @@ class Signature:
         except UNDECODABLE as error:
             return CommandOutcome(raised="BadInput", text=f"arguments of {self.name}: {error}"[:TEXT_MAX])
         try:
-            result = self.function(object_, *given)
+            places = len(given) - len(self._by_name)
+            result = self.function(
+                object_, *given[:places], **dict(zip(self._by_name, given[places:], strict=True))
+            )
         except Exception as error:
             return CommandOutcome(raised=type(error).__name__, text=_text(error))
         try:
@@ -199,7 +207,10 @@ class Signature:
                     return kind(outcome.text)
                 except Exception:  # it wants more than a text
                     break
-        return CommandFailed(f"{self.name} raised {outcome.raised}: {outcome.text}")
+        return CommandFailed(
+            f"{self.name} raised {outcome.raised}: {outcome.text}",
+            fix="to get it as it was raised, import its class into the module of the object's class",
+        )
 
 
 def _text(error: Exception) -> str:
@@ -388,7 +399,9 @@ def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
         parts = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
         return {name: msgspec.msgpack.decode(part, type=hints.get(name, Any)) for name, part in parts.items()}
     except UNDECODABLE as error:
-        raise Malformed(f"the state of {kind.__name__}: {error}") from None
+        raise Malformed(
+            f"the state of {kind.__name__}: {error}", fix="have the same class at all replicas"
+        ) from None
 
 
 def differing(said: Mapping[Endpoint, bytes]) -> tuple[Endpoint, ...]:

@@ -207,7 +207,7 @@ class Me(Joins, Sets):
                 copy = follow.resolution
                 if copy is not None:
                     return copy
-        if "~" in group:
+        if isinstance(group, str) and "~" in group:
             about = ResolveSet(make_group(group, scope or "world"))
             answer = await within(deadline_s, self._ask(about), "the agent did not answer")
             return Resolution(answer.members, answer.isolated)

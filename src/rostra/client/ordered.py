@@ -265,7 +265,7 @@ class Ordered(ShowsViews, OneReader):
         rest = iter(payloads)
         try:
             for first in rest:
-                most = max(1, min(BLOCK_BYTES // (len(first) + 3), HANDED_MESSAGES // 8))
+                most = max(1, min(BLOCK_BYTES // (len(checked_payload(first)) + 3), HANDED_MESSAGES // 8))
                 chunk = [escaped(checked_payload(each)) for each in (first, *islice(rest, most - 1))]
                 for block in blocks_of(chunk):
                     said.append(self._say(block))

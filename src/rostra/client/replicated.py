@@ -549,9 +549,14 @@ def replicate(
     says which side of a partition goes on, `stable` what a command that was answered survives. Every
     `checkpoint_every` commands the replicas compare digests of their states.
     """
+    given: object = object_
+    if isinstance(given, type) and issubclass(given, Replicated):
+        raise BadInput(f"{given.__name__} is a class", fix=f"replicate an object of it: {given.__name__}()")
     if not isinstance(object_, Replicated):
         raise BadInput(
             f"{type(object_).__name__} is no Replicated", fix="class Ledger(rostra.Replicated): ..."
         )
+    if not isinstance(checkpoint_every, int) or checkpoint_every < 1:
+        raise BadInput(f"checkpoint_every={checkpoint_every!r}", fix="use a number of commands from 1 on")
     place = ReplicaPlace(name, scope, survive, stable, meta, membership)
     return Replicating(lambda: Replication(me, object_, place, checkpoint_every), object_, deadline_s)

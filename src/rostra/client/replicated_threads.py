@@ -4,18 +4,23 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rostra.client.replicated import SURVIVE, Replicated, ReplicatedCommand, Replicating, replicate
+from rostra.client.choices import Membership
+from rostra.client.commands import CHECKPOINT_EVERY
+from rostra.client.ordered import StableName
+from rostra.client.replicated import (
+    SURVIVE,
+    ReplicaItem,
+    Replicated,
+    ReplicatedCommand,
+    Replicating,
+    replicate,
+)
+from rostra.client.threads import Portal, ThreadStream
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
 
 T = TypeVar("T")
-
-
-class LoopThread(Protocol):
-    def call(self, doing: Coroutine[Any, Any, T]) -> T: ...
-
-    def read(self, look: Callable[[], T]) -> T: ...
 
 
 class ReplicaOfThreads:
@@ -25,7 +30,7 @@ class ReplicaOfThreads:
 
     __slots__ = ("_object", "_thread")
 
-    def __init__(self, thread: LoopThread, object_: Replicated) -> None:
+    def __init__(self, thread: Portal, object_: Replicated) -> None:
         self._thread, self._object = thread, object_
 
     def __getattr__(self, name: str) -> Any:
@@ -36,6 +41,12 @@ class ReplicaOfThreads:
                 return thread.call(_awaited(getattr(object_, name), args, kwargs))
 
             return waits
+        if name == "items" and type(object_).items is Replicated.items and name not in vars(object_):
+
+            def items(*, timeout_s: float | None = None) -> ThreadStream[ReplicaItem]:
+                return ThreadStream(thread, thread.read(object_.items), timeout_s)
+
+            return items
         return thread.read(lambda: getattr(object_, name))
 
 
@@ -48,7 +59,7 @@ class ReplicatingInThreads:
 
     __slots__ = ("_inner", "_object", "_thread")
 
-    def __init__(self, thread: LoopThread, inner: Replicating[Replicated], object_: Replicated) -> None:
+    def __init__(self, thread: Portal, inner: Replicating[Replicated], object_: Replicated) -> None:
         self._thread, self._inner, self._object = thread, inner, object_
 
     def __enter__(self) -> ReplicaOfThreads:
@@ -62,7 +73,7 @@ class ReplicatingInThreads:
 
 
 class _OfThreads(Protocol):
-    _portal: Any
+    _portal: Portal
     _inner: "Me"
 
 
@@ -72,10 +83,22 @@ def replicate_in_threads(
     object_: Replicated,
     scope: str = "world",
     *,
+    membership: Membership = "agreed",
     survive: str = SURVIVE,
+    stable: StableName = "all",
+    meta: bytes = b"",
+    checkpoint_every: int = CHECKPOINT_EVERY,
     deadline_s: float | None = None,
 ) -> ReplicatingInThreads:
     """Keep an object the same at all members of a group: ``with me.replicate("ledger", Ledger()) as ledger``;
     see `rostra.Me.replicate`."""
-    inner = replicate(me._inner, name, object_, scope, survive=survive, deadline_s=deadline_s)
+    inner = replicate(
+        *(me._inner, name, object_, scope),
+        membership=membership,
+        survive=survive,
+        stable=stable,
+        meta=meta,
+        checkpoint_every=checkpoint_every,
+        deadline_s=deadline_s,
+    )
     return ReplicatingInThreads(me._portal, inner, object_)

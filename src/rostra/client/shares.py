@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from rostra.client.replicated import SURVIVE, Replicated, Replicating, command, replicate
+from rostra.errors import BadInput
 from rostra.groups.shares import owner_of
 from rostra.names import Endpoint
 
@@ -66,7 +67,12 @@ async def shares(
     any more; when the loop comes back for the next share, it is released, and its new owner gets it. All
     callers give the same keys. While our side of a partition must not go on, the share is empty.
     """
-    table: Replicating[ShareTable] = replicate(me, f"shares/{name}", ShareTable(keys), scope, survive=survive)
+    listed = [*keys]
+    if isinstance(keys, str) or not all(isinstance(key, str) for key in listed):
+        raise BadInput(f"keys={keys!r:.60}", fix='write a list of texts: ["a", "b"], or map(str, numbers)')
+    table: Replicating[ShareTable] = replicate(
+        me, f"shares/{name}", ShareTable(listed), scope, survive=survive
+    )
     async with table as shared:
         last: frozenset[str] | None = None
         while True:

@@ -8,9 +8,9 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
@@ -135,6 +135,37 @@ class ThreadStream(Generic[T]):
         return batch
 
 
+class ThreadItems(Generic[T]):
+    """What happens in a group that one thread reads, one item after the other. A timeout ends the wait, and
+    neither the iteration nor the membership."""
+
+    def __init__(
+        self,
+        portal: Portal,
+        items: AsyncIterator[T],
+        timeout_s: float | None = None,
+        made: Callable[[T], T] | None = None,
+    ) -> None:
+        self._portal = portal
+        self._items = items
+        self._timeout_s = timeout_s
+        self._made = made  # of an item that a thread cannot use as it is
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        return self.next(self._timeout_s)
+
+    def next(self, timeout_s: float | None = None) -> T:
+        """The next item. `DeadlineExceeded` if it does not come in time; StopIteration when there are no
+        more; whatever ended the membership, if that was trouble."""
+        item = self._portal.call(within(timeout_s, _one_of(self._items), "nothing happened"))
+        if item is None:
+            raise StopIteration
+        return item if self._made is None else self._made(item)
+
+
 class BlockingContext(ABC):
     """For ``with``."""
 
@@ -150,6 +181,16 @@ class BlockingContext(ABC):
     def close(self) -> None: ...
 
 
+def all_of(portal: Portal, generator: AsyncIterator[T]) -> Iterator[T]:
+    """What it gives, until the loop over it ends; then it is closed."""
+    try:
+        while (item := portal.call(_one_of(generator))) is not None:
+            yield item
+    finally:
+        with suppress(Unreachable):  # the connection was closed, and the generator with it
+            portal.call(_closed(generator))
+
+
 async def entered(entering: Awaitable[T]) -> T:
     return await entering
 
@@ -163,3 +204,14 @@ async def _taken(stream: Stream[T], most: int) -> list[T] | None:
         return await stream.take(most)
     except StopAsyncIteration:
         return None
+
+
+async def _one_of(items: AsyncIterator[T]) -> T | None:
+    try:
+        return await anext(items)
+    except StopAsyncIteration:
+        return None
+
+
+async def _closed(generator: Any) -> None:
+    await generator.aclose()

@@ -114,7 +114,8 @@ class Lab:
         try:
             order = Order.read(directory)
         except FileNotFoundError:
-            raise Unreachable(f"the lab in {directory} is not up yet, or no more") from None
+            what = f"the lab in {directory} is not up yet, or no more"
+            raise Unreachable(what, fix="start it: rostra lab up") from None
         lab = cls(order.plan)
         lab._home = LabHome(directory)
         for site in lab.plan.sites:

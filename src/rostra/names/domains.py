@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Final, NewType
 
 from rostra.errors import BadName
-from rostra.names.text import quoted
+from rostra.names.text import check_is_text, quoted
 
 Domain = NewType("Domain", str)
 
@@ -62,6 +62,7 @@ def parse_scope(text: str) -> Domain:
 def _parse_path(text: str, kind: str, labels_max: int) -> Domain:
     if text in (ROOT, "."):
         return ROOT
+    check_is_text(text, kind, "eu.paris")
     if not text:
         raise BadName(f"the {kind} is empty", fix="write its path: eu.paris")
     if len(text) > _PATH_LENGTH_MAX:

@@ -10,7 +10,7 @@ from typing import Final, NewType
 
 from rostra.errors import BadName
 from rostra.names.domains import Domain, inside, parse_host, parse_scope
-from rostra.names.text import quoted
+from rostra.names.text import check_is_text, quoted
 
 Endpoint = NewType("Endpoint", str)
 
@@ -22,6 +22,7 @@ _INCARNATION = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 
 def parse_endpoint_name(text: str) -> str:
     """Check the part that a program chooses: ``web-1``."""
+    check_is_text(text, "name", "web-1")
     if not _NAME.fullmatch(text):
         raise BadName(
             f"{quoted(text)} is not an endpoint name",
@@ -31,6 +32,7 @@ def parse_endpoint_name(text: str) -> str:
 
 
 def parse_endpoint(text: str) -> Endpoint:
+    check_is_text(text, "endpoint", "eu.paris.h3/web-1#7")
     host, slash, rest = text.partition("/")
     name, sharp, incarnation = rest.partition("#")
     if not slash or not sharp:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from rostra.errors import BadName, NotAvailable
 from rostra.names.domains import Domain, parse_scope
 from rostra.names.endpoints import Endpoint, parse_endpoint
-from rostra.names.text import has_controls, quoted
+from rostra.names.text import check_is_text, has_controls, quoted
 
 GROUP_NAME_BYTES_MAX: Final = 255
 
@@ -105,6 +105,7 @@ def check_group_name(text: str) -> None:
     """Refuse what no kind of name may be: empty, too long, not normalised, with invisible characters, or with
     spaces at an end of a part or in a row. One between two words is part of a name (S-005 allows any
     character)."""
+    check_is_text(text, "group", "chess")
     _check_size(text)
     if not text.isprintable():
         raise BadName(

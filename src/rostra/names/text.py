@@ -7,6 +7,8 @@ table they make one thing look like another. The list is fixed for ever, so that
 import re
 from typing import Final
 
+from rostra.errors import BadName
+
 QUOTED_LENGTH_MAX: Final = 80
 
 _CONTROLS: Final = re.compile(
@@ -18,6 +20,12 @@ _CONTROLS: Final = re.compile(
     "\ud800-\udfff"  # halves of a character
     "]"
 )
+
+
+def check_is_text(name: object, what: str, example: str) -> None:
+    """Refuse what is no text at all, as a program may write it."""
+    if not isinstance(name, str):
+        raise BadName(f"{what} {name!r:.60} is no text", fix=f'write a text: "{example}"')
 
 
 def has_controls(text: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
-from rostra.errors import NotAllowed
+from rostra.errors import BadInput, NotAllowed
 from rostra.names import parse_endpoint_name
 from rostra.transport.addresses import Address, TcpAddress, find_agent, parse_address
 from rostra.transport.connection import Connection
@@ -81,6 +81,8 @@ def own_token(token: str | None) -> str:
     """What to show to an agent that asks for a token: this; else ``$ROSTRA_TOKEN``; else what stands in the
     file that ``$ROSTRA_TOKEN_FILE`` names."""
     if token is not None:
+        if not isinstance(token, str):
+            raise BadInput(f"token is of type {type(token).__name__}", fix="it is a text: token.decode()")
         return token
     if told := os.environ.get("ROSTRA_TOKEN"):
         return told

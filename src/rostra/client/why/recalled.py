@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from rostra.names import Domain, Endpoint, concerns, host_of, incarnation_of, inside
 from rostra.protocols.detect.config import DetectConfig
+from rostra.protocols.relaxed.trail import NAMES_MAX
 
 SAME_S: Final = 1.0
 """Two memories of one event lie no farther apart than this: it takes a detector longer to find the next."""
@@ -144,6 +145,26 @@ class NodeMemories:
         """Was it refused to this very endpoint, or this name to any? Refusals to others on the host are no
         part of its story: most of them are typing errors."""
         return "/" in self.about and refusal["endpoint"] in (self.about, self.about.partition("#")[0])
+
+    def is_touched_by(self, view: Mapping[str, Any]) -> bool:
+        """Is a note about views of a group part of its story? An endpoint's are those that name it, and of
+        the groups that it was in those that name none, which are about all members on a host."""
+        if "/" not in self.about or self.about in view["endpoints"]:
+            return True
+        groups = self._groups()
+        return not view["endpoints"] and (groups is None or view.get("group", "") in ("", *groups))
+
+    def _groups(self) -> set[str] | None:
+        """The groups that the endpoint has been in; None if no node that can be asked knows all of them."""
+        if self.home is None:
+            return None
+        present = self.present()
+        departures = [note for memory in self.memories.values() for _, note in memory.notes("departures")]
+        lists = [note["groups"] for note in departures if note["endpoint"] == self.about]
+        lists += [] if present is None else [present["groups"]]
+        if any(len(groups) >= NAMES_MAX for groups in lists):
+            return None
+        return {group for groups in lists for group in groups}
 
     def breaks(self) -> list[Break]:
         """Failure notices that took it from our sight, and links on the way that were given up: where no host

@@ -77,7 +77,7 @@ def _traces_of(
             step = Step(at, node, "told", f"{passed(note)}: it {verb}{why}")
             yield StepTrace(step, f"{note['cause']} of {recalled.about}", _heard_from(note))
     for at, note in memory.notes("views"):
-        if not note["endpoints"] or "/" not in recalled.about or recalled.about in note["endpoints"]:
+        if recalled.is_touched_by(note):
             yield StepTrace(Step(at, node, note["what"], note["text"]), "views")
     for at, note in memory.notes("late"):
         step = Step(at, node, LATE, f"found that it had stood still for {seconds(note['late_s'])}")

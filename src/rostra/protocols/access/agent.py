@@ -488,7 +488,8 @@ class AccessAgent(AskingService[Stay]):
         for stay in sorted(self.permitted):
             me, group = stay
             if why := self.judge.why_not(self._now, group, me, self.judge.permits[stay]):
-                self._expel(stay, NotAuthorised(f"{me} may no longer be in {group}: {why}"))
+                fix = "ask those who run the authority"
+                self._expel(stay, NotAuthorised(f"{me} may no longer be in {group}: {why}", fix=fix))
         return []
 
     def _closed(self) -> None:

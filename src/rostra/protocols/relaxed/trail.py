@@ -399,6 +399,7 @@ class Trail:
                 {
                     "ago_s": _age(now, at),
                     "what": note.what,
+                    "group": str(note.group),
                     "endpoints": [each for each in note.members if concerns(about, each)][:NAMES_MAX],
                     "text": note.text,
                 }
