@@ -146,11 +146,11 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
     def parts(self) -> tuple["AgreedGroup", ...]:
         return replace(self, apart=()), *self.apart
 
-    def carried(self) -> "AgreedGroup":
+    def carried(self, views: int = VIEWS_CARRIED) -> "AgreedGroup":
         """What the other part of a set needs to know of it."""
         outcomes = tuple([replace(each, view=None) for each in self.outcomes])
-        apart = tuple([each.carried() for each in self.apart])
-        return replace(self, views=self.views[-VIEWS_CARRIED:], outcomes=outcomes, apart=apart)
+        apart = tuple([each.carried(views) for each in self.apart])
+        return replace(self, views=self.views[-views:], outcomes=outcomes, apart=apart)
 
     @property
     def past(self) -> list[AgreedView]:
