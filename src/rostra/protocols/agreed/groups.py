@@ -162,20 +162,6 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
         found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
         return found[-1] if found else None
 
-    def members_where(self, attributes: bytes, number: int | None = None) -> tuple[MemberId, ...] | None:
-        """In order of rank, those with these attributes; none if that view is not kept (V-049)."""
-        view = self.view if number is None else self.at(number)
-        return (
-            None
-            if view is None
-            else tuple([each.id for each in view.members if each.attributes == attributes])
-        )
-
-    def sites(self) -> tuple[Domain, ...]:
-        """The clusters that hold members (V-053)."""
-        hosts = {each.endpoint.partition("/")[0] for each in self.view.ids}
-        return tuple(sorted({Domain(host.rpartition(".")[0]) for host in hosts}))
-
 
 class CarriedGroup(Struct, frozen=True, array_like=True):
     name: Group
@@ -673,12 +659,6 @@ def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes
             [replace(each, attributes=attributes) if each.id in members else each for each in view.members]
         ),
     )
-
-
-def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
-    """Members that are in both views, and so have the state of the former: EVS's transitional set."""
-    stayed = frozenset(before.ids)
-    return tuple([each for each in after.ids if each in stayed])
 
 
 # Parts of one group
