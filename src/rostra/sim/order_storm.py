@@ -32,6 +32,7 @@ HEARD_S: Final = 30.0
 class OrderStorm(ViewStorm):
     speaks: ClassVar = True
     word = "order"
+    gapless: ClassVar = False  # agreed views that come while one gets its place are skipped
     exclusive: ClassVar = frozenset([group for group, rule in RULES.items() if rule])
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
