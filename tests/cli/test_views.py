@@ -153,6 +153,12 @@ def test_a_rehearsal_says_if_two_sides_would_live(cluster: Cluster) -> None:
     assert "several sides of a partition may live" in answer.err
 
 
+def test_under_primary_a_rehearsal_asks_on_which_side_the_server_of_the_scope_is(cluster: Cluster) -> None:
+    with two_members(cluster, "decided", survive="primary"):
+        answer = cluster.run("rehearse", "decided@eu", "--cut", "eu.h1", "-o", "json")
+    assert (answer.code, [side["lives"] for side in answer.json["sides"]]) == (0, [False, True])
+
+
 def test_a_rehearsal_names_each_member_once(cluster: Cluster) -> None:
     with two_members(cluster, "twice"):
         answer = cluster.run("rehearse", "twice@eu", "--cut", "eu | eu.h2")

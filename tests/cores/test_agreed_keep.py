@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from rostra.core.records import Records
-from rostra.names import Domain, Group
-from rostra.protocols.agreed.changes import GroupPlace, Pid, ServerId
-from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedView, GroupTable
+from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import GroupPlace, MemberId, Pid, ServerId
+from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember, AgreedView, GroupTable
 from rostra.protocols.agreed.keep import SetKeeper
 from rostra.protocols.agreed.state import SetState, alone
 
@@ -53,3 +53,23 @@ def test_a_group_that_went_to_another_set_is_kept_there_alone(restarts: bool) ->
     again = recovered(records)
     assert again[EU].table.groups == {MOVED: known(3)} and not again[EU].table.places
     assert not again[FR].table.groups
+
+
+def large(members: int, views: int) -> AgreedGroup:
+    """Each member with 600 bytes of its own."""
+    listed = [
+        AgreedMember(MemberId(Endpoint(f"eu.fr.h1/m{n}#1"), (1, n)), 1, b"x" * 600) for n in range(members)
+    ]
+    past = [AgreedView(number, 0, Pid(ME, number), tuple(listed)) for number in range(1, views + 1)]
+    return AgreedGroup(tuple(past), kind=AGREED)
+
+
+@pytest.mark.parametrize(("members", "kept"), [(100, 8), (300, 1), (1_800, 0)])
+def test_a_group_is_kept_if_its_last_view_fits_and_with_the_views_before_it_if_they_do(
+    members: int, kept: int
+) -> None:
+    records = Records()
+    SetKeeper(FR, records).keep(EU, state({HERE: large(members, 8)}))
+    groups = recovered(records)[EU].table.groups
+    assert [len(each.views) for each in groups.values()] == ([kept] if kept else [])
+    assert all(each.view == large(members, 8).view for each in groups.values())

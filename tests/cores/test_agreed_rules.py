@@ -22,10 +22,8 @@ from rostra.protocols.agreed.rules import (
     Attempt,
     Both,
     Either,
-    Ended,
     HasSenior,
     HowMany,
-    Living,
     LivingState,
     Majority,
     Not,
@@ -33,12 +31,8 @@ from rostra.protocols.agreed.rules import (
     RuleMember,
     RuleMembers,
     Size,
-    Standing,
-    Standstill,
     may_merge,
     parse_rule,
-    rehearse,
-    stands,
     united_state,
     verdict,
 )
@@ -75,19 +69,6 @@ def test_who_joined_during_the_cut_does_not_count() -> None:
     """H1: {a b c} and {d e x} would both have more than half of five."""
     assert lives("size > 1/2", "abc", FIVE)
     assert not lives("size > 1/2", "dex", FIVE) and not lives("majority", "dexyz", FIVE)
-
-
-@pytest.mark.spec("V-100")
-def test_a_side_is_blocked_at_once_and_ended_later() -> None:
-    """H2: between the cut and the end of `settle_s` the side without the rule does nothing."""
-    fails = verdict(Majority(), some("de"), FIVE)
-    standing: Standing = stands(10.0, Living(1), fails, 1, settle_s=3.0)
-    assert standing == Standstill(10.0, "2 of 5 who lived last are here")
-    assert isinstance(stands(12.9, standing, fails, 1, settle_s=3.0), Standstill)
-    assert stands(13.0, standing, fails, 1, settle_s=3.0) == Ended("2 of 5 who lived last are here")
-    back = verdict(Majority(), some("cde"), FIVE)
-    assert stands(12.0, standing, back, 2, settle_s=3.0) == Living(2)
-    assert stands(99.0, Ended("x"), back, 2, settle_s=3.0) == Ended("x")
 
 
 def test_a_lease_ends_before_others_can_have_given_us_up() -> None:
@@ -169,7 +150,7 @@ def test_the_source_s_own_example() -> None:
     group = members("abcdefg", db="g")
     state = LivingState(1, group)
     assert not lives("size > 3 and has(type='db')", "abcd", state)
-    assert not lives("size > 3 and has(type='db')", "efg", state)  # XV-14: both are ended
+    assert not lives("size > 3 and has(type='db')", "efg", state)
     assert lives("size > 3 and has(type='db') or has(rank 0)", "abcd", state)
     assert may_merge(parse_rule("size > 1/2 and has(type='db')"), group, members("g", db="g"))
     assert not may_merge(parse_rule("has(type='db')"), group, members("abc"))
@@ -306,12 +287,6 @@ def test_no_text_does_worse_than_being_refused(text: str) -> None:
         return
     rule.holds(members("abc"), some("ab"))
     assert rule.exclusive in ("yes", "no", "depends")
-
-
-@pytest.mark.spec("V-099")
-def test_a_cut_can_be_rehearsed() -> None:
-    told = rehearse(Majority(), FIVE, [some("ab"), some("cde")])
-    assert [(side, each.lives) for side, each in told] == [(some("ab"), False), (some("cde"), True)]
 
 
 def test_who_was_out_of_a_living_view_is_marked_until_it_is_out_again() -> None:

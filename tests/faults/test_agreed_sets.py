@@ -122,6 +122,28 @@ def test_a_domain_that_is_cut_off_is_one_change_and_one_view_however_many_member
     assert members(bob) == (bob.address, eve.address)
 
 
+@pytest.mark.spec("V-064", "V-097", "V-110")
+def test_a_link_that_ends_below_a_parent_costs_a_wide_group_those_behind_it_and_nobody_else() -> None:
+    """Their set goes on without the parent, which still carries what the others ask and are told."""
+    world = made(**{"eu.fr": 1, "eu.de": 1, "eu.it": 1, "us.ny": 1})
+    wide, key = "all@world", Group("all", Domain("world"))
+    ann, bob, eve, dan = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1", "us.ny.h1", group=wide)
+    joined(world, "eu.de.h1")  # so that there is a set(eu)
+    world.cut("link eu | eu.it")
+    world.run(15.0)
+    core = world.processes[Domain("eu")].stack[AGREED_SERVER].sets[Domain("eu")].core
+    assert len(core.state.view.servers) < 4, "set(eu) has fallen apart"
+    for each in (ann, bob, dan):
+        assert members(each, key) == (ann.address, bob.address, dan.address)
+        assert not each.agreed[key].blocked
+    assert eve.agreed[key].blocked
+    world.heal()
+    world.run(15.0)
+    for each in (ann, bob, eve, dan):
+        assert members(each, key) == (ann.address, bob.address, dan.address, eve.address)
+        assert not each.agreed[key].blocked
+
+
 @pytest.mark.spec("XV-17", "V-064")
 def test_a_clusters_server_that_dies_costs_each_of_three_groups_one_view_and_its_members_come_back() -> None:
     world = made()

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 import pytest
 from support.seeds import seeds
 
+from rostra.core.effects import Effect
 from rostra.protocols.agreed import groups, told_views
+from rostra.protocols.agreed.changes import AnyChange, ServersFailed
 from rostra.protocols.agreed.lanes import Lanes
 from rostra.protocols.agreed.moving import MovingServer
+from rostra.protocols.agreed.part import CoreSet
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.sim.storm import StormFailed, storm
 
@@ -54,6 +57,19 @@ def test_members_of_servers_that_were_cut_off_that_still_count_are_found(
     judged = groups._judged
     monkeypatch.setattr(groups, "_judged", lambda part, absent=(), **more: judged(part, (), **more))
     assert "one-living" in first_failure((3, 16, 20, 21))
+
+
+def test_a_parent_that_removes_whom_it_still_reaches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where groups move. It tells them no view from then on."""
+    look_at = MovingServer._look_at
+
+    def lose(self: MovingServer, core: CoreSet, change: AnyChange, out: list[Effect]) -> None:
+        look_at(self, core, change, out)
+        if core.is_parent and isinstance(change, ServersFailed):
+            self._lose([each.server for each in change.failed], out)
+
+    monkeypatch.setattr(MovingServer, "_look_at", lose)
+    assert "same-view" in first_failure((4, 6))
 
 
 def test_lanes_that_do_not_wait_for_changes_of_the_whole_set_are_found(

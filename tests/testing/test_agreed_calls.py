@@ -22,7 +22,7 @@ from rostra.errors import (
 )
 from rostra.groups.items import AgreedViewId
 from rostra.names import host_of
-from rostra.protocols.agreed import call_server
+from rostra.protocols.agreed import call_server, groups
 from rostra.testing import World
 
 WORLDS = {
@@ -231,6 +231,10 @@ def test_views_of_the_past_are_kept_and_those_to_come_are_unknown(place: Place) 
             await me.groups.look("db", place.scope, at=7)
         with pytest.raises(BadInput):
             await me.groups.look("db", place.scope, at=-1)
+        with pytest.raises(BadInput, match="of no view"):
+            await me.groups.look("db", place.scope, revision=0)
+        with pytest.raises(ViewUnknown, match=r"revision 3 of view 1 of db@.* is not kept"):
+            await me.groups.look("db", place.scope, at=1, revision=3)
         now = await me.groups.look("db", place.scope, history=10)
         return now, await me.groups.look("db", place.scope, at=1)
 
@@ -433,7 +437,20 @@ def test_a_subgroup_has_only_members_of_its_group(place: Place) -> None:
     place.join(0)
     place.do(create, host=2)
     (stranger,) = place.join(1, group="db/hot", create=False)
-    assert isinstance(stranger.ended, rostra.errors.Refused)
+    assert isinstance(stranger.ended, NotAllowed)
+    whole = f"db@{place.scope}"
+    assert stranger.ended.what == f"db/hot@{place.scope} is for members of {whole} alone"
+    assert stranger.ended.fix == "join that first"
+
+
+def test_a_group_that_is_full_takes_nobody_in_and_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MEMBERS_MAX", 1)
+    (first,) = place.join(0)
+    (second,) = place.join(1)
+    assert isinstance(second.ended, TooLarge) and "as many members" in second.ended.what
+    assert second.ended.fix == "join another one" and len(first.view.members) == 1
 
 
 @pytest.mark.spec("V-050", "V-057")
@@ -515,6 +532,39 @@ def test_a_rule_asks_for_attributes_of_members(place: Place) -> None:
     cut_off(0)
     assert sorted(b.hosts) == sorted(c.hosts) == sorted(place.hosts[1:])
     assert isinstance(a.items[-1], rostra.Blocked)
+
+
+@pytest.mark.spec("V-098", "V-099", "V-100")
+@pytest.mark.parametrize(
+    ("rule", "four_live"),
+    [("size > 3 and has(type='db')", False), ("size > 3 and has(type='db') or has(rank 0)", True)],
+)
+def test_of_seven_that_are_cut_who_has_not_what_the_rule_asks_stands_still_until_all_are_back(
+    rule: str, four_live: bool
+) -> None:
+    """XV-14: the source's rule, the only db on the side of three. Nobody is put out, however long it is."""
+    hosts = [*[f"eu.fr.h{n}" for n in range(1, 5)], *[f"eu.de.h{n}" for n in range(1, 4)]]
+    world = World({"eu.fr": 4, "eu.de": 3}, seed=5)
+    players = []
+    for host in hosts:
+        has = {"type": "db"} if host == hosts[-1] else {}
+        players.append(Player("db", "eu", {"survive": rule, "attributes": has}))
+        world.start(host, players[-1].run())
+        world.run(for_s=6)
+    assert all(each.hosts == hosts and isinstance(each.items[-1], rostra.View) for each in players)
+    world.cut("eu.de | eu.fr")
+    world.cut("eu.de | eu")
+    for _ in range(2):
+        world.run(for_s=60)
+        stand = [isinstance(each.items[-1], rostra.Blocked) for each in players]
+        assert stand == [not four_live] * 4 + [True] * 3
+    assert players[0].hosts == (hosts[:4] if four_live else hosts)
+    world.heal()
+    world.run(for_s=60)
+    assert [each.ended for each in players] == [None] * 7
+    assert all(sorted(each.hosts) == sorted(hosts) for each in players)
+    assert all(isinstance(each.items[-1], rostra.View) for each in players)
+    world.close()
 
 
 def test_a_restarted_server_knows_the_attributes_that_a_rule_asks_for() -> None:

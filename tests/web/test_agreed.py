@@ -7,10 +7,13 @@ from support.browser import Browser
 from support.stage import Stage
 
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain
+from rostra.names import Domain, Group
+from rostra.protocols.agreed.calls import GroupCall, GroupPresented, LookAt
 from rostra.protocols.agreed.groups import MET
+from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.runtime.agreed_state import agreed_document, exclusive_of
 from rostra.sim import LAN, World
+from rostra.sim.programs import SimProgram
 from rostra.sim.shapes import clusters
 from rostra.web.agreed import agreed_shown
 from rostra.web.timeline import Timeline
@@ -105,6 +108,40 @@ def test_the_document_of_a_node_has_its_agreed_groups() -> None:
     assert set(server["core_set"]["servers"]) == {"eu", "eu.fr", "eu.de"}
     assert server["core_set"]["coordinator"] in server["core_set"]["servers"]
     assert "secret" not in repr([agent, server])
+
+
+def test_members_whose_lease_has_run_out_are_shown_as_blocked_and_so_they_are_to_who_asks() -> None:
+    """Before anybody has given another up: a host is cut off from its server, or a server from the others."""
+    ledger = Group("ledger", Domain("eu"))
+
+    def cut(*links: str) -> tuple[World, SimProgram]:
+        world = World(1, tree=clusters({"eu.fr": 1, "eu.de": 1, "eu.it": 1}), links=LAN)
+        world.run(4.0)
+        programs = [world.program(host) for host in world.tree.hosts]
+        for program in programs:
+            program.join_agreed(ledger, survive="majority")
+        world.run(4.0)
+        for link in links:
+            world.cut(link)
+        alone = next(each for each in programs if each.host == "eu.fr.h1")
+        while not alone.agreed[ledger].blocked:
+            world.run(0.1)
+        return world, alone
+
+    def shown(world: World, path: str) -> tuple[str, int | None, int]:
+        node = world.processes[Domain(path)].node
+        assert node is not None
+        (each,) = agreed_document(node.stack)
+        return each["blocked"], each["fence"], each["total"]
+
+    world, alone = cut("eu.fr.h1 | eu.fr")
+    assert shown(world, "eu.fr.h1") == (IN_DOUBT, None, 3) and not shown(world, "eu.fr")[0]
+    world, alone = cut("eu.fr | eu.de", "eu.fr | eu.it", "eu.fr | eu")
+    assert shown(world, "eu.fr.h1") == shown(world, "eu.fr") == (IN_DOUBT, None, 3)
+    look = alone.ask(GroupCall(ledger, LookAt()))
+    world.run(0.1)
+    assert isinstance(look.result, GroupPresented) and look.result.state is not None
+    assert look.result.state.blocked == IN_DOUBT
 
 
 # What happened to them

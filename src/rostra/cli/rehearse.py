@@ -46,8 +46,8 @@ def rehearse_cut(
     """Say which side of an agreed group would go on if the network were cut so, and why.
 
     Nothing is cut: the group's rule is asked about its present members, by the same code that servers ask.
-    Members on none of the named sides are a side of their own. Exit code 1 if no side would live, or more
-    than one.
+    Members on none of the named sides are a side of their own; the server of the scope, which decides if
+    survive="primary", is with them. Exit code 1 if no side would live, or more than one.
 
     Examples:
 

@@ -203,6 +203,8 @@ class Groups:
         for what, value in (("at", at), ("revision", revision), ("history", history)):
             if value is not None and value < 0:
                 raise BadInput(f"{what}={value}", fix="views are numbered from 0 on")
+        if revision is not None and at is None:
+            raise BadInput(f"revision={revision} of no view", fix="name its number, too: at=")
         group = make_group(name, scope)
         call = LookAt(at, revision, min(history, HISTORY_MAX))
         return self._info(group, await self._call(group, call, deadline_s))

@@ -11,7 +11,7 @@ from rostra.client.groups import GroupInfo
 from rostra.errors import BadInput, GroupBlocked
 from rostra.names import Domain, Endpoint, inside, parse_scope
 from rostra.protocols.agreed.changes import MemberId
-from rostra.protocols.agreed.rules import LivingState, RuleMember, parse_rule, verdict
+from rostra.protocols.agreed.rules import LivingState, Primary, RuleMember, Verdict, parse_rule, verdict
 
 REST = "the rest"
 
@@ -25,7 +25,7 @@ class RehearsedSide(Struct, frozen=True):
 
 def rehearse(info: GroupInfo, cut: str) -> list[RehearsedSide]:
     """`cut` names the sides: ``eu | us``, ``eu.fr eu.de | us``; members on none of them are a side of their
-    own. ``eu`` alone is cut off from all others."""
+    own, and with them the server of the group's scope. ``eu`` alone is cut off from all others."""
     if info.blocked:
         raise GroupBlocked(
             f"{info.group} stands still already: {info.blocked}", fix="rehearse when it lives again"
@@ -50,14 +50,29 @@ def rehearse(info: GroupInfo, cut: str) -> list[RehearsedSide]:
         ),
     )
     rule = parse_rule(info.survive)
+    server = _side_of_the_server(info.group.scope, sides) if isinstance(rule, Primary) else None
     found = []
     for name, members in named.items():
         judged = verdict(rule, [_id(each) for each in members], state)
+        if server is not None:
+            judged = _decided(info.group.scope, is_here=name == server)
         why = f"{len(members)} of {len(info.view.members)} are there; {judged.why}"
         if not members:
             why = "no member is there"
         found.append(RehearsedSide(name, tuple(members), judged.lives and bool(members), why))
     return found
+
+
+def _side_of_the_server(scope: Domain, sides: list[tuple[str, list[Domain]]]) -> str:
+    """Where the scope's own server is, which decides under `primary`: on the side that names all of the
+    scope, or else with those that are on none."""
+    return next((name for name, domains in sides if any(inside(each, scope) for each in domains)), REST)
+
+
+def _decided(scope: Domain, *, is_here: bool) -> Verdict:
+    if is_here:
+        return Verdict(True, f"the server of {scope}, which decides, is here")
+    return Verdict(False, f"the server of {scope}, which decides, is not (a cut names those cut off from it)")
 
 
 def _id(endpoint: Endpoint) -> MemberId:

@@ -11,6 +11,7 @@ from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind
 from rostra.protocols.agreed.agent import AGREED_AGENT, AgreedAgent
 from rostra.protocols.agreed.groups import AgreedView
+from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.living import ANY, is_exclusive
 from rostra.protocols.agreed.rules import parse_rule
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
@@ -33,7 +34,7 @@ def _at_agent(agent: AgreedAgent) -> list[dict[str, Any]]:
     return [
         {
             **_group(str(group), known.kind),
-            **_view(known.view, known.fence, known.kind, known.blocked),
+            **_view(known.view, known.fence, known.kind, known.blocked or (IN_DOUBT if known.doubt else "")),
             "here": sorted(known.members),
         }
         for group, known in sorted(agent.groups.items())
@@ -54,7 +55,8 @@ def _at_server(server: AgreedServer) -> list[dict[str, Any]]:
         for group, known in sorted(state.table.groups.items()):
             for part in known.parts:
                 if part.view.members:
-                    view = _view(part.view, part.living.fence, part.kind, part.blocked)
+                    blocked = core.why_blocked(group, part)
+                    view = _view(part.view, part.living.fence, part.kind, blocked)
                     found.append({**_group(str(group), part.kind), **view, "core_set": core_set})
     return found
 

@@ -27,6 +27,7 @@ class MoveStorm(ViewStorm):
     rules: Mapping[Group, str] = {ALL: "", SOME: "", LAND: ""}
     joined: tuple[Group, ...] = (ALL, ALL, SOME, LAND)
     word = "moves"
+    gapless: ClassVar = False  # a set that takes a group over counts on above what its hosts may have seen
     agreed: ClassVar[AgreedConfig | None] = AgreedConfig(moves=True)
 
     def _cut_link(self) -> None:

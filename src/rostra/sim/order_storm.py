@@ -31,6 +31,7 @@ class OrderStorm(ViewStorm):
     speaks: ClassVar = True
     words: tuple[str, ...] = ("say", "say", "say", "say", "stall", "read", "lose", "lossless")
     word = "order"
+    gapless: ClassVar = False  # agreed views that come while one gets its place are skipped
     exclusive: ClassVar = frozenset([group for group, rule in RULES.items() if rule])
 
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:

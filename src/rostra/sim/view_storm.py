@@ -4,7 +4,8 @@
 
 Checked at every view that a program is given:
 
-    same-view      equal ids, equal lists and ranks; each member's views have growing numbers
+    same-view      equal ids, equal lists and ranks; each member's views have growing numbers, and of a group
+                   without a rule without gaps: unless it was blocked, parts met, or it came back (V-097)
     one-living     of a group whose rule lets one side live at most: no fence stands for two views, and of two
                    members that live at this instant, neither is outside the other's later view
 
@@ -21,7 +22,7 @@ from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Endpoint, Group
 from rostra.observe.trace import CallAnswered, ProgramGiven
 from rostra.protocols.agreed.config import AgreedConfig
-from rostra.protocols.agreed.requests import JoinAgreed, MemberView
+from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import JoinOrdered
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Done
@@ -59,6 +60,7 @@ class ViewStorm(SiteFaults):
     word = "views"
     speaks: ClassVar = False  # are its groups spoken in?
     words: tuple[str, ...] = ()  # deeds of programs that speak, after each other one
+    gapless: ClassVar = True  # are members told every view?
     taps: tuple[Tap, ...] = ()  # what else looks at every step
     replicas: Mapping[str, int] = {}
     agreed: ClassVar[AgreedConfig | None] = None  # settings of its groups
@@ -85,6 +87,7 @@ class ViewStorm(SiteFaults):
         self.lists: dict[tuple[Group, int, int, str], tuple[Endpoint, ...]] = {}
         self.fences: dict[tuple[Group, int], tuple[int, int, str]] = {}
         self.last: dict[tuple[SimProgram, Group], tuple[int, int]] = {}
+        self.stood: dict[tuple[SimProgram, Group], bool] = {}  # was it blocked since its last view?
         self.wanted: dict[tuple[SimProgram, Group], SimCall | None] = {}  # None: it is in
         self.views = 0
 
@@ -159,9 +162,11 @@ class ViewStorm(SiteFaults):
 
     def _given(self, at: float, host: Domain, given: ProgramGiven) -> None:
         program, group, item = given.program, given.group, given.item
+        assert isinstance(program, SimProgram)
+        if isinstance(item, MemberBlocked):
+            self.stood[program, group] = True
         if not isinstance(item, MemberView):
             return
-        assert isinstance(program, SimProgram)
         self.views += 1
         members = program.agreed[group].members
         id = (item.number, item.revision, item.pid)
@@ -170,6 +175,11 @@ class ViewStorm(SiteFaults):
         assert program.address in members, f"same-view: {program} has a view of {group} without itself"
         before = self.last.get((program, group), (0, 0))
         assert id[:2] >= before, f"same-view: {program} had {before} of {group}, and then {id}"
+        is_told = item.parts or program.address in [who for who, _ in item.joined]
+        was_blocked = self.stood.pop((program, group), False)
+        assert not (self.gapless and before[0] and not self.rules[group]) or (
+            item.number <= before[0] + 1 or was_blocked or is_told
+        ), f"same-view: {program} had {before} of {group}, and then {id}"
         self.last[program, group] = id[:2]
         if item.fence is not None:
             lived = self.fences.setdefault((group, item.fence), id)

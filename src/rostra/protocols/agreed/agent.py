@@ -49,7 +49,6 @@ from rostra.core.effects import (
 )
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import (
-    BY_CODE,
     REFUSALS,
     AlreadyMember,
     BadInput,
@@ -98,7 +97,7 @@ from rostra.protocols.agreed.leaving import Leaving, ask_out, comes_back, settle
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
-from rostra.protocols.agreed.refusals import check_disk, no_such
+from rostra.protocols.agreed.refusals import check_disk, error_of, no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
@@ -376,8 +375,7 @@ class AgreedAgent(Service):
                 continue
             event = member.stage.event
             if answer.code:
-                error = BY_CODE.get(answer.code, Refused)
-                self._take_back(now, event, error(answer.why or f"{answer.group} refused it"), out)
+                self._take_back(now, event, error_of(answer.group, answer.code, answer.why), out)
             else:
                 member.stage = StayInside(each.id, event.meta)
                 out.append(Answer(event.token, Done()))

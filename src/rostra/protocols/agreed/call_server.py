@@ -217,7 +217,7 @@ class CallServer(Service):
             self._refuse(asked, outcome.code, out)
         else:
             assert known is not None
-            self._answer(asked, "", "", "", out, _state(core, known, known.view))
+            self._answer(asked, "", "", "", out, _state(core, asked.group, known, known.view))
         return True
 
     def _look(self, core: CoreSet, asked: GroupAsked, call: LookAt, out: list[Effect]) -> None:
@@ -226,12 +226,15 @@ class CallServer(Service):
             return self._refuse(asked, NoSuchGroup.__name__, out)
         if call.number is None:
             past = known.past[-min(call.history, HISTORY_MAX) :] if call.history else ()
-            return self._answer(asked, "", "", "", out, _state(core, known, known.view, past))
+            return self._answer(asked, "", "", "", out, _state(core, asked.group, known, known.view, past))
         view = known.at(call.number, call.revision)
         if view is not None:
-            return self._answer(asked, "", "", "", out, _state(core, known, view))
+            return self._answer(asked, "", "", "", out, _state(core, asked.group, known, view))
         newest, oldest = known.view.number, known.views[0].number
-        why, fix = f"view {call.number} of {asked.group} is not kept", f"views {oldest} to {newest} are"
+        why = f"view {call.number} of {asked.group} is not kept"
+        fix = f"ask for one from {oldest} to {newest}: rostra views --history lists them"
+        if call.revision is not None:
+            why = f"revision {call.revision} of {why}"
         if call.number > newest:
             why = f"{asked.group} is at view {newest}, and {call.number} is not agreed yet"
             fix = "wait for it, or ask for the present one"
@@ -312,7 +315,11 @@ class CallServer(Service):
 
 
 def _state(
-    core: CoreSet, known: AgreedGroup, view: AgreedView, past: Sequence[AgreedView] = ()
+    core: CoreSet,
+    group: Group,
+    known: AgreedGroup,
+    view: AgreedView,
+    past: Sequence[AgreedView] = (),
 ) -> GroupState:
     is_last = view is known.view
     return GroupState(
@@ -325,7 +332,7 @@ def _state(
         known.kind,
         tuple([each.server for each in core.core.state.view.servers]),
         known.living.fence if is_last else 0,
-        known.blocked if is_last else "",
+        core.why_blocked(group, known) if is_last else "",
         tuple(
             [
                 PastView(each.id, len(each.members), each.joined, each.left, each.failed, each.parts)

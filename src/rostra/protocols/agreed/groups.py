@@ -146,11 +146,11 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
     def parts(self) -> tuple["AgreedGroup", ...]:
         return replace(self, apart=()), *self.apart
 
-    def carried(self) -> "AgreedGroup":
+    def carried(self, views: int = VIEWS_CARRIED) -> "AgreedGroup":
         """What the other part of a set needs to know of it."""
         outcomes = tuple([replace(each, view=None) for each in self.outcomes])
-        apart = tuple([each.carried() for each in self.apart])
-        return replace(self, views=self.views[-VIEWS_CARRIED:], outcomes=outcomes, apart=apart)
+        apart = tuple([each.carried(views) for each in self.apart])
+        return replace(self, views=self.views[-views:], outcomes=outcomes, apart=apart)
 
     @property
     def past(self) -> list[AgreedView]:
@@ -161,11 +161,6 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
         found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
         return found[-1] if found else None
-
-    def sites(self) -> tuple[Domain, ...]:
-        """The clusters that hold members (V-053)."""
-        hosts = {each.endpoint.partition("/")[0] for each in self.view.ids}
-        return tuple(sorted({Domain(host.rpartition(".")[0]) for host in hosts}))
 
 
 class CarriedGroup(Struct, frozen=True, array_like=True):
@@ -664,12 +659,6 @@ def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes
             [replace(each, attributes=attributes) if each.id in members else each for each in view.members]
         ),
     )
-
-
-def together(before: AgreedView, after: AgreedView) -> tuple[MemberId, ...]:
-    """Members that are in both views, and so have the state of the former: EVS's transitional set."""
-    stayed = frozenset(before.ids)
-    return tuple([each for each in after.ids if each in stayed])
 
 
 # Parts of one group

@@ -14,8 +14,8 @@ is stored (`core/secure.py`), joins are refused with the reason, and the set goe
 
 Kept are all sets of a server that has replicas, and of others those with a group whose rule lets one side
 live at most. Not kept: what hosts ask again, groups that other sets hold, and groups whose record would
-exceed `RECORD_BYTES_MAX` or its key `KEY_LENGTH_MAX`: these are restored from the hosts, as all are where
-nothing is kept.
+exceed `RECORD_BYTES_MAX` with their last view alone, or its key `KEY_LENGTH_MAX`: these are restored from the
+hosts, as all are where nothing is kept.
 """
 
 from operator import itemgetter
@@ -166,7 +166,7 @@ class SetKeeper:
         for group, known in state.table.groups.items():
             if known is not self._groups.get((name, group)):
                 self._groups[name, group] = known
-                self._put_group(name, group, _fitting(_encode(known.carried())))
+                self._put_group(name, group, _encoded(known))
         for where, group in [each for each in self._groups if each[0] == name]:
             if group not in state.table.groups:
                 del self._groups[where, group]
@@ -228,6 +228,12 @@ def _group_of(key: str, name: Domain) -> Group:
         return Group(key, name)
     scope, _, group = key[1:].partition("/")
     return Group(group, Domain(scope))
+
+
+def _encoded(known: AgreedGroup) -> bytes | None:
+    """With views of the past, if they fit: what counts is the last one, and what lived before it."""
+    data = _fitting(_encode(known.carried()))
+    return _fitting(_encode(known.carried(1))) if data is None else data
 
 
 def _fitting(data: bytes) -> bytes | None:

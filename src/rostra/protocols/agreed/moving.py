@@ -343,7 +343,7 @@ class MovingServer(AgreedServer):
                     self._parted -= back
                     up = self._neighbours.children
                     out += [Send(each, HoldingsAsked(self.domain)) for each in sorted(back) if each in up]
-                elif core.is_parent and not isinstance(change, PartsMerged):
+                elif core.is_parent and self._config.moves and not isinstance(change, PartsMerged):
                     self._lose([each.server for each in removed_by(change, core.core.state.me)], out)
 
     def _lose(self, branches: list[Domain], out: list[Effect]) -> None:

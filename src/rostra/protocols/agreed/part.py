@@ -11,8 +11,8 @@ from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
 from rostra.protocols.agreed.changes import Pid
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
-from rostra.protocols.agreed.groups import GroupTable
-from rostra.protocols.agreed.lease import SetLease
+from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
+from rostra.protocols.agreed.lease import IN_DOUBT, SetLease
 from rostra.protocols.agreed.observed import ShownGroups
 from rostra.protocols.agreed.state import SetState
 
@@ -65,6 +65,10 @@ class CoreSet:
     @property
     def table(self) -> GroupTable:
         return self.core.state.table
+
+    def why_blocked(self, group: Group, known: AgreedGroup) -> str:
+        """Why members of this part of the group must not go on, as the hosts below us were told."""
+        return known.blocked or (IN_DOUBT if group in self.suspended else "")
 
     def is_formed(self, now: Instant) -> bool:
         state = self.core.state

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from rostra.errors import NoSuchGroup, NotAvailable
+from rostra.errors import BY_CODE, BadInput, NoSuchGroup, NotAllowed, NotAvailable, Refused, RostraError
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
-from rostra.protocols.agreed.groups import AgreedGroup
+from rostra.protocols.agreed.groups import AgreedGroup, Outcome
 from rostra.protocols.agreed.orders import CreateGroup, MergeGroups, SplitGroup
 from rostra.protocols.relaxed.gate import Gate
 from rostra.protocols.relaxed.registry import Registry
@@ -28,9 +28,45 @@ _FIX: Final = {
     "NotMember": "look who is in it: rostra views",
     "NotAllowed": "ask one of them, or call as one",
     "GroupBlocked": "wait until the partition heals: rostra views says what it waits for",
+    "BadInput": "name other groups, each once",
+    "NotAvailable": "make other groups, and let the members join them",
     "Refused": "first let other members have what the rule asks for: rostra views shows it",
     "TooLarge": "at most 64 attributes, 1024 bytes for a member, 4096 members, 4096 created groups",
 }
+
+
+_WHY_NOT_IN: Final = {
+    "TooLarge": "{group} has as many members as a group can have; join another one",
+    "Denied": "{group} is for members of {within} alone; join that first",
+    "Invalid": "an agreed group cannot be of the kind that was asked for {group}; see survive and merge",
+    "Terminated": "{group} is over; join another one",
+    "Excluded": "it was put out of {group}; ask those who may change the group before you join it again",
+    "Unreachable": "the set of {group} went on without the server on the way; ask again",
+}
+"""What a program is told whose join was not agreed on, by the outcome's code, and what to do."""
+
+_CODES: Final = {
+    **{error.__name__: error.code for error in BY_CODE.values()},
+    "Denied": NotAllowed.code,
+    "Invalid": BadInput.code,
+}
+
+
+def why_not_in(outcome: Outcome, known: AgreedGroup | None) -> tuple[str, str]:
+    """The code of the error, and its text; nothing if it was done."""
+    group, name = outcome.group, outcome.code
+    within = Group(known.kind.within, group.scope) if known is not None and known.kind.within else group
+    text = _WHY_NOT_IN.get(name)
+    other = f"{group}: {name}" if name else ""
+    return _CODES.get(name, name), other if text is None else text.format(group=group, within=within)
+
+
+def error_of(group: Group, code: str, why: str) -> RostraError:
+    """What the core-set answered, as an error: what is wrong, and behind a semicolon what to do."""
+    if code == NoSuchGroup.code and not why:
+        return no_such(group)
+    what, _, fix = (why or f"{group} refused it").partition("; ")
+    return BY_CODE.get(code, Refused)(what, fix=fix)
 
 
 def no_such(group: Group) -> NoSuchGroup:

@@ -13,11 +13,8 @@ A rule is asked **at every view**, about those of the **last living view** that 
 those of **every attempt since**: views that a member acknowledged and does not know the end of. A side lives
 if it holds for all of them. Then any two sides that live have a member in common, for a rule that only one
 side of a list can satisfy (Yeger-Lotem, Keidar, Dolev, PODC 1997). A side for which it does not hold is
-blocked at once, and ended after `settle_s`.
-
-    Living ── the rule does not hold, or in doubt ──▶ Standstill ── settle_s ──▶ Ended
-       ▲                                                   │
-       └────────────── the rule holds: a new view ─────────┘
+blocked at once, and until the rule holds for it: after a change, or when sides have met. It is not ended
+after a time: where no side lives, each would be, and nobody could come back and end the wait.
 
 Where we differ from the paper, and why. There a rule is asked once, when a side is stable, about its size as
 a share of the "original", which every merge sets anew. Three counter-examples, each a plant in the model
@@ -198,7 +195,7 @@ class Not(Struct, frozen=True):
 
 
 class Primary(Struct, frozen=True):
-    """Decided by the server of the scope and not by members."""
+    """Decided by the server of the scope, which acknowledges one view after the other, and not by members."""
 
     def holds(self, of: RuleMembers, here: Present) -> bool:
         return True
@@ -332,49 +329,9 @@ def _holds_whole(rule: Rule, members: RuleMembers) -> bool:
     return not members or rule.holds(members, frozenset([each.id for each in members]))
 
 
-def rehearse(
-    rule: Rule, state: LivingState, sides: Iterable[frozenset[MemberId]]
-) -> list[tuple[frozenset[MemberId], Verdict]]:
-    """Which sides would live after such a cut, and why."""
-    return [(side, verdict(rule, side, state)) for side in sides]
-
-
 def may_merge(rule: Rule, one: RuleMembers, other: RuleMembers) -> bool:
     """Two sides unite only if each satisfies what the other asks of it (V-102)."""
     return all(rule.holds(side, frozenset([each.id for each in side])) for side in (one, other))
-
-
-# How a side stands
-
-
-class Living(Struct, frozen=True):
-    fence: int
-
-
-class Standstill(Struct, frozen=True):
-    """Nothing is agreed or delivered here; a `View` ends it, or time does."""
-
-    since: float
-    why: str
-
-
-class Ended(Struct, frozen=True):
-    why: str
-
-
-Standing = Living | Standstill | Ended
-
-
-def stands(now: float, standing: Standing, judged: Verdict, fence: int, *, settle_s: float) -> Standing:
-    """Blocked first, ended later: at no moment does a side act for which the rule does not hold (H2)."""
-    match standing:
-        case Ended():
-            return standing
-        case Standstill(since) if not judged.lives:
-            return Ended(judged.why) if now - since >= settle_s else Standstill(since, judged.why)
-        case Living() if not judged.lives:
-            return Standstill(now, judged.why)
-    return Living(fence)
 
 
 # Reading rules

@@ -51,7 +51,7 @@ from rostra.core.effects import (
     ignored,
 )
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NotAllowed, StoreFailed, TooLarge, Unreachable
+from rostra.errors import NotAllowed, StoreFailed, TooLarge, Unreachable
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
 from rostra.protocols.agreed import ordering, proven
@@ -98,7 +98,7 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted, SetOrdered
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import Outcome, is_possible
+from rostra.protocols.agreed.groups import is_possible
 from rostra.protocols.agreed.holdings import Holdings
 from rostra.protocols.agreed.keep import SetKeeper
 from rostra.protocols.agreed.lease import ALARM
@@ -106,6 +106,7 @@ from rostra.protocols.agreed.living import is_exclusive, is_primary
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.observed import SetIsolated, agreed_views
 from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, is_reachable, let_wait
+from rostra.protocols.agreed.refusals import why_not_in
 from rostra.protocols.agreed.state import alone
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
@@ -121,7 +122,6 @@ RESTORE: Final[TimerKey] = ("agreed", "", "restore")
 TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
 PROOFS: Final[TimerKey] = ("agreed", "", "proofs")
 
-_CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.BACK)
 
 DEPARTED_MAX: Final = 4_096
@@ -684,8 +684,8 @@ class AgreedServer(Holdings, Service):
         for outcome in commit.outcomes:
             asked = core.asked.pop(outcome.request, None)
             if asked is not None:
-                code = _CODES.get(outcome.code, outcome.code)
-                self._answer(asked.question, outcome.group, code, _why(outcome), out)
+                code, why = why_not_in(outcome, core.table.get(outcome.group))
+                self._answer(asked.question, outcome.group, code, why, out)
                 self._note_holding(core, asked)
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
@@ -780,11 +780,3 @@ class AgreedServer(Holdings, Service):
 
 def _outside(domain: Domain, waiting: list[Asking]) -> list[Asking]:
     return [each for each in waiting if not inside(domain, each.question.host)]
-
-
-def _why(outcome: Outcome) -> str:
-    if not outcome.code:
-        return ""
-    if outcome.code == TooLarge.__name__:
-        return f"{outcome.group} is full"
-    return f"{outcome.group}: {outcome.code}"
