@@ -141,7 +141,7 @@ class Ordered(ShowsViews, OneReader):
         *("_bodies", "_calls", "_flushing", "_handed", "_handed_bytes", "_outgoing", "_placed"),
         *("_read", "_split", "_submitted", "_unread", "_unread_bytes", "_views", "group", "join", "me"),
         *("_asked", "_asks", "_donors", "_give", "_has_state", "_known", "_reached", "_receiver", "_shown"),
-        *("_met", "_ours", "_reconcile", "_take", "_tasks"),
+        *("_met", "_ours", "_reconcile", "_take", "_tasks", "_wanted"),
     )
 
     def __init__(
@@ -164,9 +164,10 @@ class Ordered(ShowsViews, OneReader):
         self._known = 0  # messages up to this position are in the state that we were given
         self._reached = 0  # the position of the last message that was handed to the program
         self._shown: View | None = None  # and the last view
-        self._asked: list[tuple[Endpoint, int]] = []  # who want our state
+        self._wanted: dict[Endpoint, int] = {}  # who want our state: their last questions
+        self._asked: list[Endpoint] = []  # of them, those that come with a later view
         self._asks: StateDonor | None = None  # by which the program gives it
-        self._donors: dict[tuple[Endpoint, int], StateDonor] = {}
+        self._donors: dict[Endpoint, StateDonor] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._views = _Views(me, join, self)
         self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue | TwoOrders] = deque()
@@ -402,7 +403,7 @@ class Ordered(ShowsViews, OneReader):
                 assert isinstance(item, View | Blocked), "such groups are not split or merged"
                 if isinstance(item, View):
                     self._shown = item
-                    self._unread.extendleft([_StateDue(*each) for each in reversed(self._asked)])
+                    self._unread.extendleft([_StateDue(each) for each in reversed(self._asked)])
                     self._asked = []
                 return item
             if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
@@ -507,29 +508,41 @@ class Ordered(ShowsViews, OneReader):
 
     def _state_due(self, due: "_StateDue") -> StateAsked | None:
         """A joiner wants our state, and we are between two items: now, if its view was among them."""
-        inside = self._shown is not None and any(each.endpoint == due.to for each in self._shown.members)
+        to = due.to
+        inside = self._shown is not None and any(each.endpoint == to for each in self._shown.members)
+        if self._has_state and not inside:
+            self._asked.append(to)
+            return None
+        id = self._wanted.pop(to)
         if not self._has_state:
-            self.spawn(refuse(self, due.to, due.id))
+            self.spawn(refuse(self, to, id))
             return None
-        if not inside:
-            self._asked.append((due.to, due.id))
-            return None
-        donor = self._donors[due.to, due.id] = StateDonor(self, due.to, due.id, self._reached)
+        if (before := self._donors.get(to)) is not None:
+            before.stop()
+        donor = self._donors[to] = StateDonor(self, to, id, self._reached)
         if self._give is None:
             self._asks = donor
-            return StateAsked(due.to, donor.give)
+            return StateAsked(to, donor.give)
         self.spawn(donor.give_all(self._give()))
         return None
+
+    def has_given(self, donor: StateDonor) -> None:
+        """All that it will."""
+        if self._donors.get(donor.to) is donor:
+            del self._donors[donor.to]
 
     def mail(self, source: Endpoint, message: AnyStateMessage) -> None:
         """From another member, about state."""
         match message:
             case StateWanted(id=id):
                 if any(each.endpoint == source for each in self.members):
-                    self._unread.append(_StateDue(source, id))
-                    self._wake()
+                    if source not in self._wanted:  # else that is still to be looked at
+                        self._unread.append(_StateDue(source))
+                        self._wake()
+                    self._wanted[source] = id
             case StateTaken(id=id, number=number):
-                if (donor := self._donors.get((source, id))) is not None:
+                donor = self._donors.get(source)
+                if donor is not None and donor.id == id:
                     donor.taken(number)
             case StatePiece() | StateRefused() if self._receiver is not None:
                 self._receiver.hear(source, message)
@@ -687,6 +700,9 @@ class Ordered(ShowsViews, OneReader):
             self._known = 0
         self._has_state, self._shown = self._take is None, None
         self._asked, self._asks = [], None
+        self._wanted = {
+            each.to: self._wanted[each.to] for each in self._unread if isinstance(each, _StateDue)
+        }
 
     def _drop_unread(self) -> None:
         """Drop unread items of an order whose state the program never had."""
@@ -717,7 +733,6 @@ class _StateDue(Struct, frozen=True):
     """In the place of an item: from here on our state may be given to this joiner."""
 
     to: Endpoint
-    id: int
 
 
 class _Views(AgreedMembership):

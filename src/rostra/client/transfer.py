@@ -42,6 +42,9 @@ PATIENCE_S: Final = 5.0
 
 STATE_BYTES_MAX: Final = 1 << 30
 
+PIECE_BYTES: Final = 256
+"""What a piece counts as, its data apart."""
+
 
 class StateMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
     group: Group
@@ -108,7 +111,8 @@ class TwoOrders(Struct, frozen=True):
 
 
 class StateDonor:
-    """Gives our state to one joiner."""
+    """Gives our state to one joiner, until that is gone, asks again, or asks another one: then what else is
+    given is for nobody."""
 
     def __init__(self, ordered: "Ordered", to: Endpoint, id: int, position: int) -> None:
         self.to, self.id = to, id
@@ -119,9 +123,12 @@ class StateDonor:
         self._unacknowledged: dict[int, StatePiece] = {}
         self._room = asyncio.Event()
         self._began = False
+        self.is_over = False
 
     async def give(self, piece: bytes) -> None:
         """The next piece of it."""
+        if self.is_over:
+            return
         self._began = True
         data, at = self._left + piece, 0
         while len(data) - at > PART_BYTES:  # what is left is not copied each time: states are large
@@ -133,17 +140,28 @@ class StateDonor:
         """The last piece was given. A member that gave none at all has no state."""
         if not self._began:
             await refuse(self._ordered, self.to, self.id)
-            return
-        await self._part(self._left, last=True)
-        await self._until(0)
+        elif not self.is_over:
+            await self._part(self._left, last=True)
+            await self._until(0)
+        self.stop()
 
     async def give_all(self, state: Any) -> None:
         async for piece in pieces_of(state):
             await self.give(piece)
+            if self.is_over:
+                return
         await self.end()
+
+    def stop(self) -> None:
+        self.is_over, self._left = True, b""
+        self._unacknowledged.clear()
+        self._room.set()
+        self._ordered.has_given(self)
 
     async def _part(self, data: bytes, *, last: bool) -> None:
         await self._until(PARTS_ON_THEIR_WAY - 1)
+        if self.is_over:
+            return
         self._number += 1
         part = StatePiece(self._ordered.group, self.id, self._position, self._number, data, last)
         self._unacknowledged[part.number] = part
@@ -160,7 +178,7 @@ class StateDonor:
             except TimeoutError:
                 tries += 1
                 if tries * SAY_AGAIN_S > PATIENCE_S:
-                    raise asyncio.CancelledError from None  # it is gone, or asks another one
+                    self.stop()  # it is gone, or asks another one
                 for part in list(self._unacknowledged.values())[:4]:
                     await _post(self._ordered, self.to, part)
 
@@ -230,10 +248,11 @@ class StateReceiver:
         if isinstance(message, StateRefused):
             self._donor = None
         elif message.number not in self._parts:
-            if self._size + len(message.data) > STATE_BYTES_MAX:
+            size = len(message.data) + PIECE_BYTES
+            if self._size + size > STATE_BYTES_MAX:
                 self._donor = None
             else:
-                self._size += len(message.data)
+                self._size += size
                 self._parts[message.number] = message.data
                 self._position = message.position
                 self._last = message.number if message.last else self._last

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct, msgpack
 from rostra.core.logs import LogBatch
 from rostra.errors import UNDECODABLE
 from rostra.names import Domain, host_of
-from rostra.names.checks import Natural
+from rostra.names.checks import TEXT_LENGTH_MAX, Natural
 from rostra.protocols.atomic.logs import majority_has
 from rostra.protocols.atomic.messages import (
     CHAIN_MAX,
@@ -183,6 +183,11 @@ def epoch_of(mark: MarkEntry) -> ViewKey:
 def order_name(origin: ViewKey) -> str:
     """The name of the order that began with this epoch."""
     return f"{origin.number}.{origin.revision}.{origin.pid}"
+
+
+def is_named(origin: ViewKey | None) -> bool:
+    """Is it the name of an order, and one that can be recorded?"""
+    return origin is not None and len(order_name(origin)) <= TEXT_LENGTH_MAX
 
 
 # Quorums

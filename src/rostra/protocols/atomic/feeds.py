@@ -20,6 +20,10 @@ from rostra.protocols.flow.streams import Inbound, Store
 HELD_MAX: Final = 1 << 16
 """Entries beyond the next one that are kept."""
 
+HELD_BYTES: Final = 32 << 20
+"""And so many bytes: what is further ahead is asked for again. Raising it: more memory for a station that
+sends much and leaves out the first."""
+
 PARTS_BYTES: Final = 8 << 20
 """Of entries that came in part."""
 
@@ -107,6 +111,8 @@ class InFeed:
             return []
         inbound = self._inbound
         inbound.hear_high(whole.high)
+        if whole.run.first > inbound.next and inbound.store.bytes > HELD_BYTES:
+            return []
         inbound.take(whole.run, HELD_MAX)
         found: list[bytes] = []
         for run in inbound.hand_on():

@@ -19,6 +19,7 @@ from typing import Annotated, Final, Literal, get_args
 from msgspec import Meta, Struct, msgpack
 
 from rostra.errors import UNDECODABLE, BadInput
+from rostra.groups.attributes import NUMBER_MAX, Number
 from rostra.names import Domain, Group
 from rostra.names.checks import ChecksOf, Natural
 from rostra.protocols.flow.checks import check_data_message
@@ -56,7 +57,7 @@ Stations = Annotated[tuple[AmpStationId, ...], Meta(max_length=STATIONS_MAX)]
 
 
 class AmpViewId(Struct, frozen=True, order=True, array_like=True, gc=False):
-    number: Natural
+    number: Number
     by: AmpStationId  # who proposed it: two parts of a group never use one id for two views
 
 
@@ -71,13 +72,13 @@ class DataId(Struct, frozen=True, order=True, array_like=True, gc=False):
     """One run of one emitter, in all its retransmissions (A-015)."""
 
     sa: AmpStationId
-    mdn: Natural
+    mdn: Number
 
 
 class SuspensionLevel(Struct, frozen=True, order=True, array_like=True, gc=False):
     """No two candidates have the same one (A-061)."""
 
-    counter: Natural
+    counter: Number
     station: AmpStationId
 
 
@@ -86,7 +87,7 @@ class RunOutcome(Struct, frozen=True, array_like=True, gc=False):
 
     data: DataId
     accept: bool
-    position: Natural = 0
+    position: Number = 0
 
 
 Outcomes = Annotated[tuple[RunOutcome, ...], Meta(max_length=STATIONS_MAX * 2)]
@@ -96,10 +97,10 @@ class DecidedEntry(Struct, frozen=True, array_like=True, gc=False):
     """What a station decided last of one emitter's runs, and the last frame seen of it (A-068, A-043)."""
 
     sa: AmpStationId
-    decided: Natural = 0
-    accepted: Natural = 0
-    position: Natural = 0  # of the last that was accepted
-    mtn: Natural = 0
+    decided: Number = 0
+    accepted: Number = 0
+    position: Number = 0  # of the last that was accepted
+    mtn: Number = 0
 
 
 DecidedTable = Annotated[tuple[DecidedEntry, ...], Meta(max_length=STATIONS_MAX)]
@@ -113,8 +114,8 @@ class ViewChange(Struct, frozen=True, array_like=True):
     failed: Stations = ()
     outcomes: Outcomes = ()
     table: DecidedTable = ()  # the rest is for those who come in (A-078)
-    clock: Natural = 0
-    delivered: Natural = 0
+    clock: Number = 0
+    delivered: Number = 0
     gate: bool = False  # accepted only if all members have flushed and acknowledged it
     body: bytes = b""  # how users are shown it; opaque here
 
@@ -130,8 +131,8 @@ class PendingRun(Struct, frozen=True, array_like=True, gc=False):
     """A run that a station holds undecided."""
 
     data: DataId
-    position: Natural
-    messages: Natural  # that it would add to the order; 0 if it is not ordered
+    position: Number
+    messages: Number  # that it would add to the order; 0 if it is not ordered
 
 
 class StationReport(Struct, frozen=True, array_like=True):
@@ -142,8 +143,8 @@ class StationReport(Struct, frozen=True, array_like=True):
     pending: Annotated[tuple[PendingRun, ...], Meta(max_length=STATIONS_MAX)] = ()
     transmitting: DataId | None = None  # its own run, which it has not decided
     last: RunOutcome | None = None  # its own run that it decided last
-    clock: Natural = 0
-    ready: Natural = 0  # messages that are delivered, or will be without another decision
+    clock: Number = 0
+    ready: Number = 0  # messages that are delivered, or will be without another decision
     stored: StoredChange | None = None
 
 
@@ -152,8 +153,8 @@ class FrameControl(Struct, frozen=True, array_like=True):
 
     group: Group
     sa: AmpStationId
-    mtn: Natural
-    mdn: Natural  # 0: the frame has no data
+    mtn: Number
+    mdn: Number  # 0: the frame has no data
     view: AmpViewId | None  # none: of a station that is not in yet
     attributes: AttributeBits = 0
     sl: SuspensionLevel | None = None  # with SUSPEND, and only with it (A-017)
@@ -166,8 +167,8 @@ class FrameRef(Struct, frozen=True, array_like=True, gc=False):
     """What a control frame is about; with `mdn` 0 a frame of a monitor."""
 
     sa: AmpStationId
-    mdn: Natural
-    mtn: Natural = 0
+    mdn: Number
+    mtn: Number = 0
 
 
 class AmpMessage(Struct, frozen=True, array_like=True, tag_field="kind"):
@@ -186,7 +187,7 @@ class DataFrame(AmpFrame, frozen=True, tag=80):
 class ResponseFrame(AmpFrame, frozen=True, tag=81):
     ref: FrameRef
     answer: ResponseKind
-    position: Natural = 0  # proposed
+    position: Number = 0  # proposed
     sl: SuspensionLevel | None = None  # the highest known here
     held: bool = False  # and traffic is suspended by it now
     seen: Stations = ()  # with FAILURE_SEEN: who failed
@@ -196,7 +197,7 @@ class ResponseFrame(AmpFrame, frozen=True, tag=81):
 
 class DecisionFrame(AmpFrame, frozen=True, tag=82):
     accept: bool
-    position: Natural = 0
+    position: Number = 0
     change: ViewChange | None = None  # of a gate or a new view, whole (A-072)
     previous: RunOutcome | None = None  # the emitter's run before
 
@@ -233,7 +234,7 @@ class NewViewFrame(AmpFrame, frozen=True, tag=89):
 class BeaconFrame(AmpFrame, frozen=True, tag=90):
     """The first member of a view, now and then: this group exists (A-082)."""
 
-    size: Natural
+    size: Number
 
 
 class AmpPiece(AmpMessage, frozen=True):
@@ -282,6 +283,8 @@ def is_sound(frame: AnyAmpFrame) -> bool:
             return control.mtn > 0 and (control.mdn > 0) == (change is None)
         case GetViewFrame() | InvestigateFrame() | OpenGateFrame() | CloseGateFrame() | NewViewFrame():
             return control.mtn > 0 and control.sl is not None
+        case ResponseFrame(report=report) if report is not None:
+            return report.ready + sum([each.messages for each in report.pending]) <= NUMBER_MAX
     return True
 
 

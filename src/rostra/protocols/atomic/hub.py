@@ -22,8 +22,8 @@ from collections.abc import Iterable
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, ignored
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.atomic.config import PATIENCE_TICKS
-from rostra.protocols.atomic.durable import UNRECORDED, OrderHead
+from rostra.protocols.atomic.config import PATIENCE_TICKS, WINDOW_BYTES
+from rostra.protocols.atomic.durable import UNRECORDED, OrderHead, is_named
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.hub_early import HubEarly
 from rostra.protocols.atomic.messages import (
@@ -114,6 +114,11 @@ class Station(HubEarly):
             return
         agreed = self.agreed
         match message:
+            case HubReport(chain=chain, origin=origin) | HubStart(chain=chain, origin=origin) if (
+                self.disk is not None and chain and not is_named(origin)
+            ):
+                out.append(Ignored(what, "of an order that did not begin"))
+                return
             case HubData() | HubPulse() | HubNak() | HubHave():
                 if not self._in_epoch(source, message):
                     out.append(Ignored(what, "of another epoch"))
@@ -181,12 +186,15 @@ class Station(HubEarly):
     ) -> None:
         peer = self._peers.get(source)
         match message:
+            case HubData(way=Way.UP) if peer is not None and peer.waiting > WINDOW_BYTES:
+                out.append(Ignored("HubData", "more than it may"))  # asked for when there is room
             case HubData(way=Way.UP, data=data) if peer is not None:
                 for each in peer.up.take(now, data):
                     entry = decode_entry(each)
                     if not isinstance(entry, RunEntry) or host_of(entry.sender) != source:
                         out.append(Ignored("HubData", "not a run of its members"))
                     else:
+                        peer.waiting += len(entry.run.block)
                         self._queue.append(entry)
             case HubPulse(way=Way.UP, high=high) if peer is not None:
                 peer.up.hear_high(high)

@@ -280,7 +280,7 @@ class HubFlush(HubOrder):
         if mine.epoch is None and self.stage.fetching is None:  # we come anew: from where all others are
             self._forget_order()
             ends = [each.next for _, each in goes_on if each.epoch is not None]
-            self.log = OrderLog(min([end for end in ends if end >= log.low]))
+            self.log = OrderLog(min([end for end in ends if end >= log.low], default=log.next))
         if self._lacks(holder, log, out):
             return
         goes_on = [(id, each) for id, each in goes_on if each.epoch is None or self._can_follow(id, each)]
@@ -345,7 +345,8 @@ class HubFlush(HubOrder):
         self._stand("", out)
         if self._standstill:
             return
-        self.accept = max(self.accept, max([each.accept for id, each in ranked if id not in outs]))
+        stable = max([each.accept for id, each in ranked if id not in outs])
+        self.accept = max(self.accept, min(stable, self.log.next))  # what is to come is not
         for id, why in outs.items():
             self._outs.add(id)
             self._post(id.host, HubOut(self.agreed.key, why), out)

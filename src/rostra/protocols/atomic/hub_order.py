@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored, Instant, SetTimer, TimerKey
 from rostra.core.logs import LogBatch
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.config import LEAVE_S, TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
 from rostra.protocols.atomic.durable import (
@@ -209,6 +209,8 @@ class HubOrder:
         inside = self.marked.view.endpoints
         while self._queue and self._may_order:
             entry = self._queue.popleft()
+            if (peer := self._peers.get(host_of(entry.sender))) is not None:
+                peer.waiting = max(0, peer.waiting - len(entry.run.block))
             if entry.sender in inside:
                 self._place(entry, out)
             else:

@@ -22,6 +22,7 @@ from msgspec import Meta, Struct, msgpack
 from msgspec.structs import replace
 
 from rostra.errors import UNDECODABLE, BadInput
+from rostra.groups.attributes import NUMBER_MAX, Number
 from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import ChecksOf, Natural
 from rostra.protocols.agreed.requests import MemberView
@@ -107,7 +108,7 @@ class ShownView(Struct, frozen=True, array_like=True):
 class RunEntry(Struct, frozen=True, array_like=True, tag_field="kind", tag=1, gc=False):
     """Messages of one sender, with its own numbers. On the way up they have no position yet."""
 
-    position: Natural
+    position: Number
     sender: Endpoint
     run: Run
 
@@ -120,7 +121,7 @@ class RunEntry(Struct, frozen=True, array_like=True, tag_field="kind", tag=1, gc
 class MarkEntry(Struct, frozen=True, array_like=True, tag_field="kind", tag=2):
     """A view: it has a place in the order like a message."""
 
-    position: Natural
+    position: Number
     view: ShownView
     stations: Stations
     begins: bool = False  # with ``stable="disk"``: an epoch begins with it
@@ -145,7 +146,7 @@ def decode_entry(data: bytes) -> Entry | None:
     try:
         entry = _decoder.decode(data)
         _ENTRY_NAMES[type(entry)](entry)
-        if isinstance(entry, RunEntry) and not is_sound(entry.run):
+        if entry.end > NUMBER_MAX or (isinstance(entry, RunEntry) and not is_sound(entry.run)):
             return None
     except (BadInput, *UNDECODABLE):
         return None
@@ -164,8 +165,8 @@ class HubData(HubMessage, frozen=True, tag=64, gc=False):
 
     epoch: ViewKey
     way: Way
-    accept: Natural  # positions below this are stable: deliver them
-    all: Natural  # and below this one every station has them: they may be forgotten
+    accept: Number  # positions below this are stable: deliver them
+    all: Number  # and below this one every station has them: they may be forgotten
     data: Data
 
 
@@ -178,17 +179,17 @@ class HubNak(HubMessage, frozen=True, tag=65):
 class HubPulse(HubMessage, frozen=True, tag=66, gc=False):
     epoch: ViewKey
     way: Way
-    high: Natural  # the last number of the stream
-    accept: Natural
-    all: Natural
+    high: Number  # the last number of the stream
+    accept: Number
+    all: Number
 
 
 class HubHave(HubMessage, frozen=True, tag=67, gc=False):
     """A station to its orderer: everything below position `next` is here, and `accept` is known."""
 
     epoch: ViewKey
-    next: Natural
-    accept: Natural
+    next: Number
+    accept: Number
     full: bool = False  # a member here does not read: order no more for now
 
 
@@ -199,12 +200,12 @@ class HubReport(HubMessage, frozen=True, tag=68):
     view: ViewKey
     life: Natural
     chain: Chain = ()
-    next: Natural = 0
-    low: Natural = 0  # the lowest position that it still holds
+    next: Number = 0
+    low: Number = 0  # the lowest position that it still holds
     members: Endpoints = ()  # here, that wait for their first view
     # With ``stable="disk"``:
     origin: ViewKey | None = None  # the epoch with which its order began
-    accept: Natural = 0  # below this everything is stable
+    accept: Number = 0  # below this everything is stable
     anew: bool = False  # no member here was given anything of it in this life
     left: bool = False  # its members had left when it was written
     founds: bool = False  # it may begin the order, if no host has one
@@ -231,9 +232,9 @@ class HubStart(HubMessage, frozen=True, tag=70):
 
     view: ViewKey  # in which you reported
     chain: Annotated[Chain, Meta(min_length=1)]
-    first: Natural
-    position: Natural
-    mark: Natural
+    first: Number
+    position: Number
+    mark: Number
     anew: bool = False  # you have no part in the order yet: forget what is on your disk
     origin: ViewKey | None = None  # with ``stable="disk"``: the epoch with which the order began
 
@@ -249,7 +250,7 @@ class HubFetch(HubMessage, frozen=True, tag=72):
     """The first station of an agreed view to one whose log goes further: send it, from this position on."""
 
     view: ViewKey
-    position: Natural
+    position: Number
 
 
 AnyHubMessage = HubData | HubNak | HubPulse | HubHave | HubReport | HubAsk | HubStart | HubOut | HubFetch
@@ -269,6 +270,8 @@ def check_station(message: AnyStationMessage) -> Run | None:
     if isinstance(message, AmpMessage):
         return check_amp(message)
     _NAMES[type(message)](message)
+    if type(message) is HubReport and message.low > message.next:
+        raise BadInput(f"a log from {message.low} to {message.next}", fix="the smaller number first")
     if type(message) is HubData:
         return check_data_message(message.data)
     if type(message) is HubNak:

@@ -273,15 +273,17 @@ def on_answer(turn: GateTurn, frame: ResponseFrame) -> None:
         case "SUSPENDED" if frame.sl is not None:
             _contend(turn, frame.sl, held=frame.held)
         case "FLUSHING":
-            turn.put(action=replace(action, flushing=tuple(sorted({*action.flushing, station}))))
+            others = [each for each in action.flushing if each.host != station.host]
+            turn.put(action=replace(action, flushing=tuple(sorted([*others, station]))))
         case "FAILURE_SEEN":
             _investigate(turn, frame.seen)
         case "CAN_ACCEPT":
             if (action.change is None) == (frame.report is None):
                 turn.ignore(frame, "another round")
                 return
-            others = tuple([each for each in action.answers if each.station != station])
-            turn.put(action=replace(action, answers=(*others, GivenReport(station, frame.report))))
+            # One of each host: it may be one that we do not know, and invents lives of its own.
+            given = [each for each in action.answers if each.station.host != station.host]
+            turn.put(action=replace(action, answers=(*given, GivenReport(station, frame.report))))
             _look(turn)
         case _:
             turn.ignore(frame, "no answer")
@@ -306,8 +308,12 @@ def _contend(turn: GateTurn, sl: SuspensionLevel, *, held: bool) -> None:
 
 def _investigate(turn: GateTurn, failed: Stations) -> None:
     """A failure came to light inside an action: recover under the same suspension (A-071, A-079)."""
-    action = turn.s.action
+    action, base = turn.s.action, base_view(turn)
     assert action is not None
+    if base is None:
+        turn.note("no_view", "who saw a failure did not say in which view")
+        return
+    failed = tuple([each for each in failed if each in base.members])
     if action.change is None and action.investigating and set(failed) <= set(action.failed):
         return
     turn.note("restarted", ", ".join(map(str, failed)))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rostra.core.effects import CancelTimer, Effect, Event, Instant, Noted, SetTimer
 from rostra.groups.attributes import Slow
-from rostra.names import Domain, Endpoint, Group
+from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_state import (
     GateAsked,
@@ -174,7 +174,9 @@ class MonitoredStation(NegotiatedStation):
 
     def heard(self, now: Instant, source: Domain, message: AnyStationMessage, out: list[Effect]) -> None:
         if isinstance(message, FramePart) and source in self.hosts:
-            self._receiver.meet(message.data.stream)
+            stream = message.data.stream
+            if host_of(stream) == source:  # else it would forget what another host has sent
+                self._receiver.meet(stream)
         super().heard(now, source, message, out)
 
     def _is_of_members(self, source: Domain, frame: AnyAmpFrame) -> bool:

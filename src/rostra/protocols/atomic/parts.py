@@ -108,7 +108,7 @@ class FrameReceiver:
         if whole is None:
             self._lacks[stream] = (number, 0)
             return None
-        if self._lacks.get(stream, (0, 0))[0] == number:
+        if stream in self._lacks and self._lacks[stream][0] == number:
             del self._lacks[stream]
         frame = None if whole.size else decode_frame(payloads(whole.run)[0])
         if frame is not None:

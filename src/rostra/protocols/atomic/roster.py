@@ -110,7 +110,8 @@ class Roster(Struct, frozen=True):
         """As a view with this position, which is its number too."""
         was = {} if before is None else dict(before.members)
         members = tuple([(each.endpoint, each.meta) for each in self.members])
-        gone = [each for each in was if each not in dict(members)]
+        here = dict(members)
+        gone = [each for each in was if each not in here]
         return ShownView(
             ViewKey(position, 0, self.line),
             members,

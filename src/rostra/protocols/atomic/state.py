@@ -78,7 +78,7 @@ class StationPeer:
 
     __slots__ = (
         *("accept", "anew", "counts", "first", "full", "id"),
-        *("next", "position", "started", "up", "view"),
+        *("next", "position", "started", "up", "view", "waiting"),
     )
 
     def __init__(
@@ -95,6 +95,7 @@ class StationPeer:
         self.full = False
         self.started = False  # it has said something in this epoch
         self.up = up
+        self.waiting = 0  # bytes that it has sent and that have no place yet
 
 
 class OrderLog:

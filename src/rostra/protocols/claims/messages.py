@@ -14,10 +14,10 @@ from msgspec import Meta, Struct
 from rostra.groups.attributes import PROOF_BYTES_MAX
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
-from rostra.names.checks import Natural
+from rostra.names.checks import TEXT_LENGTH_MAX, Natural
 from rostra.protocols.relaxed.messages import MessageId
 
-OrderName = Annotated[str, Meta(max_length=600)]
+OrderName = Annotated[str, Meta(max_length=TEXT_LENGTH_MAX)]
 """Of an order with ``stable="disk"``: no two have the same."""
 
 

@@ -49,8 +49,9 @@ from rostra.protocols.fifo.messages import Envelope, encode
 from rostra.protocols.fifo.reception import Active
 from rostra.protocols.fifo.senders import ENTRIES_MAX
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.fragments import NO_PARTS, RANGES_MAX, Parts, questions
+from rostra.protocols.flow.fragments import NO_PARTS, Parts, questions
 from rostra.protocols.flow.messages import (
+    RANGES_MAX,
     AnyDataMessage,
     Data,
     Heartbeat,

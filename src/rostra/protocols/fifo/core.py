@@ -160,7 +160,7 @@ class HostCore(Service):
                 for group in self._groups_of(endpoint):
                     self.drive(now, group, endpoint, LeaveAsked(endpoint, 0, group), out)
                     self._hurry(now, group, endpoint, out)
-                self._numbers.pop(endpoint, None)
+                self._forget_asker(endpoint)
         return out
 
     def hear(self, now: Instant, effects: Iterable[Effect]) -> list[Effect]:
@@ -284,8 +284,11 @@ class HostCore(Service):
     def _endpoint_gone(self, now: Instant, endpoint: Endpoint, event: Event, out: list[Effect]) -> None:
         for group in self._groups_of(endpoint):
             self.drive(now, group, endpoint, event, out)
+        self._forget_asker(endpoint)
+
+    def _forget_asker(self, endpoint: Endpoint) -> None:
+        """Its requests are not answered; a reception that made one in its name repeats it in another's."""
         self._numbers.pop(endpoint, None)
-        # Its requests will not be answered; a reception that made one in its name repeats it in another's.
         for token in [token for token, question in self._asked.items() if question.asker == endpoint]:
             del self._asked[token]
 

@@ -632,6 +632,8 @@ class DelegateCore:
                 self.context.transmit(source, Report(()))  # yes, it is heard
             case Data():
                 self.relays.data(source, message)
+            case Nak(asker=asker) if asker != source and not inside(self.lan, asker):
+                self.context.ignore("Nak", "in the name of another")  # which would be sent the repairs
             case Nak():
                 self.relays.repairs.asked(message)
             case Heartbeat(pulses, hop):

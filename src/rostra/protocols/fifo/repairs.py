@@ -14,8 +14,8 @@ from rostra.protocols.fifo.context import Alarm, StepContext
 from rostra.protocols.fifo.relay import Relay
 from rostra.protocols.fifo.spill import Spills
 from rostra.protocols.fifo.ways import Ways
-from rostra.protocols.flow.fragments import RANGES_MAX, held, places, questions
-from rostra.protocols.flow.messages import Below, Data, Nak, Stream
+from rostra.protocols.flow.fragments import held, places, questions
+from rostra.protocols.flow.messages import RANGES_MAX, Below, Data, Nak, Stream
 from rostra.protocols.flow.recovery import Hole, Recent
 from rostra.protocols.flow.tree import Forwarding
 

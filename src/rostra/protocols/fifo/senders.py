@@ -35,8 +35,19 @@ from rostra.protocols.fifo.sender import (
     SenderState,
 )
 from rostra.protocols.flow.early import Early
-from rostra.protocols.flow.fragments import NUMBER, RANGES_MAX, held, places, places_of, questions
-from rostra.protocols.flow.messages import Below, Data, Have, Nak, Pulse, Range, Run, Status, Stream
+from rostra.protocols.flow.fragments import NUMBER, held, places, places_of, questions
+from rostra.protocols.flow.messages import (
+    RANGES_MAX,
+    Below,
+    Data,
+    Have,
+    Nak,
+    Pulse,
+    Range,
+    Run,
+    Status,
+    Stream,
+)
 from rostra.protocols.flow.recovery import Hole
 from rostra.protocols.flow.runs import cut
 from rostra.protocols.flow.streams import Inbound
@@ -47,6 +58,8 @@ ENTRIES_MAX = 64
 BELOWS_MAX = 3
 """Requests that our delegate must have answered with `Below` before we give up what we miss."""
 
+DOUBLINGS_MAX = 16
+"""Of a wait. Others may put it off as often as they like."""
 
 CAUGHT_UP = 5
 """Reports in which a receiver whose backlog was on disk repeats that it has all of it. If all are lost, the
@@ -539,7 +552,7 @@ class Senders:
         """When to request what was requested by others, or repaired, so many times."""
         config = self._config
         wait = self._context.luck.between(config.nak_wait_min_s, config.nak_wait_max_s)
-        return self._context.now + wait * min(1 << times, config.backoff_max)
+        return self._context.now + wait * min(1 << min(times, DOUBLINGS_MAX), config.backoff_max)
 
     # Repair
 

@@ -20,13 +20,10 @@ from typing import Final
 from rostra.core.effects import Instant
 from rostra.names import Domain, Group
 from rostra.protocols.flow.config import FifoConfig
-from rostra.protocols.flow.messages import AnyDataMessage, Data, Nak, Range, Run, Stream
+from rostra.protocols.flow.messages import RANGES_MAX, AnyDataMessage, Data, Nak, Range, Run, Stream
 from rostra.protocols.flow.recovery import Hole
 from rostra.protocols.flow.runs import cut, datagrams, is_sound, take
 from rostra.protocols.flow.streams import Store
-
-RANGES_MAX: Final = 64
-"""Ranges in one `Nak`, of numbers and of bytes: as many as fit a datagram."""
 
 QUESTIONS_MAX: Final = 8
 """Datagrams of one request; the rest is requested when these have come."""
@@ -314,7 +311,7 @@ def places(nak: Nak) -> list[Range]:
     named = dict(nak.parts)
     numbers = sorted(named)
     asked: list[Range] = []
-    for first, last in nak.ranges:
+    for first, last in _merged(nak.ranges):  # or each number would be looked at for each range
         for number in _within(numbers, first, last):
             if first < number:
                 asked.append((place(first), place(number - 1, LAST_BYTE)))
@@ -324,8 +321,13 @@ def places(nak: Nak) -> list[Range]:
             first = number + 1
         if first <= last:
             asked.append((place(first), place(last, LAST_BYTE)))
+    return _merged(asked)
+
+
+def _merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same numbers, sorted and without overlap."""
     merged: list[Range] = []
-    for low, high in sorted(asked):
+    for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:

@@ -44,6 +44,12 @@ Range = tuple[Number, Number]
 
 PARITY_FRAMES_MAX: Final = 1024
 
+RANGES_MAX: Final = 64
+"""Ranges in one `Nak`, of numbers and of bytes: as many as fit a datagram."""
+
+
+Ranges = Annotated[tuple[Range, ...], Meta(max_length=RANGES_MAX)]
+
 
 class Run(Struct, frozen=True, array_like=True, gc=False):
     """Consecutive messages of one stream."""
@@ -101,10 +107,10 @@ class Nak(DataMessage, frozen=True, tag=2):
     """These numbers are missing here. `parts` names the missing bytes of messages that came in part."""
 
     stream: Stream
-    ranges: tuple[Range, ...]
+    ranges: Ranges
     asker: Domain  # a host, or the LAN whose delegate asks
     attempt: Number = 1
-    parts: tuple[tuple[Number, tuple[Range, ...]], ...] = ()
+    parts: Annotated[tuple[tuple[Number, Ranges], ...], Meta(max_length=RANGES_MAX)] = ()
 
 
 class Below(DataMessage, frozen=True, tag=3):

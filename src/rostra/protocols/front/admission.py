@@ -12,12 +12,15 @@ of this host that are still `entering` do not count: they have not chosen the ki
 from collections.abc import Callable
 from typing import Any
 
+from rostra.core.stack import Stack
 from rostra.errors import BadInput, NotAllowed, NotAvailable, RostraError
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import FIFO, DeliveryKind, GroupKind
 from rostra.groups.members import Members
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import JoinAgreed
+from rostra.protocols.fifo.core import HOST
+from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 
 Hear = Callable[[Any], None]
@@ -176,3 +179,20 @@ def why_not_spoken(join: JoinAgreed, *, has_streams: bool) -> Denied | None:
             'slow="spill" is not there with membership="agreed"', fix='use slow="throttle" or slow="expel"'
         )
     return None if refusal is None else denied(refusal)
+
+
+def how(enter: Enter) -> tuple[Role, Slow, bytes]:
+    return enter.role, enter.slow, enter.meta
+
+
+def plain_join_refusal(stack: Stack, group: Group) -> Denied | None:
+    """Why this group cannot be joined without delivery, as far as is known on this host."""
+    host = stack.find(HOST)
+    if host is None or group not in host.members:
+        return None
+    return denied(
+        NotAllowed(
+            f'{group} is a group with delivery="fifo"',
+            fix='join it with delivery="fifo", or choose another name',
+        )
+    )

@@ -21,11 +21,11 @@ stands between them and the link.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, FellBehind, Ignored, Tell
 from rostra.errors import AlreadyMember, NotAllowed, NotAvailable, NotMember, RostraError, Unreachable
-from rostra.groups.attributes import Role, Slow
+from rostra.groups.attributes import Role
 from rostra.groups.kinds import FIFO, LED_FIFO, GroupKind, MembershipKind
 from rostra.names import Domain, Endpoint, Group, incarnation_of, name_of, parent
 from rostra.protocols.access.requests import JoinRestricted
@@ -50,7 +50,7 @@ from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
-from rostra.protocols.front.admission import Admission, EnteringTable, why_not_spoken
+from rostra.protocols.front.admission import Admission, EnteringTable, Hear, how, why_not_spoken
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.events import EndpointsSuspected, EndpointsTrusted, NoticesMissed, WatchEnded
 from rostra.protocols.front.messages import Ping
@@ -63,6 +63,8 @@ from rostra.protocols.front.session import (
     Holding,
     Missed,
     ProgramSession,
+    Route,
+    closed_early,
     holding,
 )
 from rostra.protocols.front.shares import Shares, User, What
@@ -123,7 +125,7 @@ class FrontCore:
         self.read_until: dict[int, int] = {}  # by program: the number of the last event that it knows
         self._places: dict[Endpoint, tuple[ProgramSession, int]] = {}
         self._proving: dict[Endpoint, dict[Group, tuple[int, bool]]] = {}  # our question; is it still wanted?
-        self._routes: dict[int, _Route] = {}  # by the identity of the tuple of endpoints; see `_route`
+        self._routes: dict[int, Route] = {}  # by the identity of the tuple of endpoints; see `_route`
         self._watch = ProgramWatch(detect)
         self._pinged: set[int] = set()  # those that owe us a sign of life
         self._numbered = FRONTS_OWN
@@ -142,6 +144,7 @@ class FrontCore:
         agent = port.stack.find(AGENT)
         self.watching = WatchTable(self, path, agent.config) if agent is not None else None
         self._own_tokens: dict[int, Callable[[Any], None]] = {}  # what we asked ourselves, and who hears
+        self._joining: dict[Endpoint, dict[int, Callable[[Any], None]]] = {}  # of that, joins of endpoints
 
     # Programs come and go
 
@@ -234,6 +237,7 @@ class FrontCore:
     def _forget(self, session: ProgramSession, endpoint: Endpoint) -> None:
         self._place(endpoint, None)
         session.link.gone()  # from the groups that it was in; from others, only for a moment
+        session.closed(endpoint)
         if session.endpoints.pop(incarnation_of(endpoint), None) is not None:
             self._release_endpoint(session, endpoint)
         self._stop_watching(endpoint)
@@ -299,10 +303,13 @@ class FrontCore:
             self.shares.give(session.user, "memberships")
 
     def _release_endpoint(self, session: ProgramSession, endpoint: Endpoint) -> None:
-        self.shares.give(session.user, "endpoints")
-        self.shares.give(session.user, "memberships", len(session.held.pop(endpoint, ())))
         for token, _ in self._proving.pop(endpoint, {}).values():
             self._own_tokens.pop(token, None)
+        for token, end in self._joining.pop(endpoint, {}).items():
+            self._own_tokens.pop(token, None)
+            end(closed_early(endpoint))
+        self.shares.give(session.user, "endpoints")
+        self.shares.give(session.user, "memberships", len(session.held.pop(endpoint, ())))
 
     # From the stack
 
@@ -322,7 +329,7 @@ class FrontCore:
         for session, numbers in route.sessions:
             session.tell(numbers, notice)
 
-    def _route(self, endpoints: tuple[Endpoint, ...]) -> "_Route":
+    def _route(self, endpoints: tuple[Endpoint, ...]) -> Route:
         """The sessions of these endpoints, with their numbers. A group's followers are the same tuple until
         one of them comes or goes, so one look-up serves many notices."""
         told: dict[ProgramSession, list[int]] = {}
@@ -334,7 +341,7 @@ class FrontCore:
             self._routes.clear()
         sessions = [(session, tuple(numbers)) for session, numbers in told.items()]
         ourselves = self.watching is not None and self.watching.own in endpoints
-        route = self._routes[id(endpoints)] = _Route(endpoints, sessions, ourselves)
+        route = self._routes[id(endpoints)] = Route(endpoints, sessions, ourselves)
         return route
 
     def forget_routes(self) -> None:
@@ -359,7 +366,9 @@ class FrontCore:
             if hear is not None:
                 hear(answer.result)
             return
-        token, endpoint, request, is_new = session.settle(answer.token & TOKEN_MASK)
+        if (pending := session.settle(answer.token & TOKEN_MASK)) is None:
+            return
+        token, endpoint, request, is_new = pending
         result = answer.result
         self.settled(session, endpoint, request, result, is_new=is_new)
         if type(result) is Opened:
@@ -470,11 +479,9 @@ class FrontCore:
             self.settled(session, endpoint, enter, denied(refusal), is_new=is_new)
             session.answer(token, denied(refusal))
             return
-
         if "!" in group.name and enter.role is not Role.SUBMIT and not is_proven:
             self._prove(self.enter, session, token, endpoint, enter, is_new=is_new)
             return
-
         is_led = enter.membership is MembershipKind.LED
         kind = LED_FIFO if is_led else FIFO
 
@@ -482,7 +489,7 @@ class FrontCore:
             return session.number in self.by_number and endpoint in self._places
 
         def answer(result: Any) -> None:
-            if is_here():
+            if session.number in self.by_number:
                 self.settled(session, endpoint, enter, result, is_new=is_new)
                 session.answer(token, result)
                 if is_led and is_new and type(result) is Denied:
@@ -495,18 +502,20 @@ class FrontCore:
         def ask() -> None:
             if is_here():
                 about = Resolve(group.name, group.scope, self.config.kind_within_s)
-                self.ask_ourselves(endpoint, about, admission.listed)
+                our_token = self._expect_join(endpoint, admission.listed, admission.joined)
+                self.port.step(Asked(endpoint, our_token, about))
 
         session.enters(endpoint, group)
         self.port.entered(group)
         luck = self.port.luck(endpoint, group)
         if is_led and enter.role is not Role.SUBMIT:  # its claim decides
-            join = JoinAsked(*(endpoint, self._expect(answer), group, luck), *_how(enter), kind)
+            join = JoinAsked(*(endpoint, self._expect_join(endpoint, answer), group, luck), *how(enter), kind)
             self.join_soon(session, join)
             return
         entering = self._entering.begin(endpoint, group)
         admission = Admission(group, endpoint, entering, answer, leave, kind)
-        join = JoinAsked(*(endpoint, self._expect(admission.joined), group, luck), *_how(enter), kind)
+        our_token = self._expect_join(endpoint, admission.joined)
+        join = JoinAsked(*(endpoint, our_token, group, luck), *how(enter), kind)
         self.join_soon(session, join, ask)
 
     def _prove(
@@ -686,18 +695,6 @@ class FrontCore:
             if session.is_put_off:
                 session.go_on()
 
-    def plain_join_refusal(self, group: Group) -> Denied | None:
-        """Why this group cannot be joined without delivery, as far as is known on this host."""
-        host = self.port.stack.find(HOST)
-        if host is None or group not in host.members:
-            return None
-        return denied(
-            NotAllowed(
-                f'{group} is a group with delivery="fifo"',
-                fix='join it with delivery="fifo", or choose another name',
-            )
-        )
-
     # What the front asks itself
 
     def ask_ourselves(
@@ -711,6 +708,18 @@ class FrontCore:
         if hear is not None:
             self._own_tokens[self._asked_by_us] = hear
         return self._asked_by_us
+
+    def _expect_join(self, endpoint: Endpoint, hear: Hear, end: Hear | None = None) -> int:
+        """The same of a join; `end`, or `hear`, is called with a refusal if the endpoint is closed before."""
+        joins = self._joining.setdefault(endpoint, {})
+
+        def answered(result: Any) -> None:
+            joins.pop(token, None)
+            hear(result)
+
+        token = self._expect(answered)
+        joins[token] = end or hear
+        return token
 
     # As time passes
 
@@ -787,13 +796,3 @@ class FrontCore:
 
 _JOINS_VIEWS: Final = frozenset({JoinAgreed, JoinOrdered})
 _LEAVES_VIEWS: Final = frozenset({LeaveAgreed, LeaveOrdered})
-
-
-def _how(enter: Enter) -> tuple[Role, Slow, bytes]:
-    return enter.role, enter.slow, enter.meta
-
-
-class _Route(NamedTuple):
-    endpoints: tuple[Endpoint, ...]  # kept because its identity names the route
-    sessions: list[tuple[ProgramSession, tuple[int, ...]]]
-    ourselves: bool

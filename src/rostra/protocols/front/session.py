@@ -41,6 +41,7 @@ from rostra.protocols.atomic.requests import ForgetOrdered, JoinOrdered, LeaveOr
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.fifo.requests import Enter, Exit
+from rostra.protocols.front.admission import plain_join_refusal
 from rostra.protocols.front.messages import (
     NO_ENDPOINT,
     SUBMIT_MESSAGES_MAX,
@@ -205,6 +206,7 @@ class ProgramSession:
         "_answers",
         "_asked",
         "_items",
+        "_joins",
         "_later",
         "_ordered",
         "_port",
@@ -251,6 +253,7 @@ class ProgramSession:
         self._port = front.port
         self._asked = 0
         self._waiting: dict[int, PendingRequest] = {}  # by our token
+        self._joins: dict[Endpoint, dict[int, None]] = {}  # of these, the joins of each endpoint
         self._later: deque[Any] | None = None  # while it is put off: what is to be looked at in another turn
         self._items: list[Answered | Told] = []
         self._queued = 0  # records in items that are notices
@@ -524,7 +527,10 @@ class ProgramSession:
             front.join_ordered(self, token, endpoint, request, is_new=is_new)
         elif type(request) is LeaveAgreed or type(request) is LeaveOrdered:
             front.leave_agreed(self, token, endpoint, request)
-        elif type(request) is Join and (refusal := front.plain_join_refusal(request.group)) is not None:
+        elif (
+            type(request) is Join
+            and (refusal := plain_join_refusal(front.port.stack, request.group)) is not None
+        ):
             front.settled(self, endpoint, request, refusal, is_new=is_new)
             self.answer(token, refusal)
         elif type(request) is Join:
@@ -546,12 +552,22 @@ class ProgramSession:
         """A token of ours for a request of the program, under which the answer is found again."""
         self._asked += 1
         self._waiting[self._asked] = PendingRequest(token, endpoint, request, is_new)
+        if is_new and endpoint:
+            self._joins.setdefault(endpoint, {})[self._asked] = None
         self.front.asks(self)
         return self.number << TOKEN_BITS | self._asked
 
-    def settle(self, our_token: int) -> "PendingRequest":
+    def settle(self, our_token: int) -> "PendingRequest | None":
+        """What it was; none if its endpoint was closed before the answer came."""
+        pending = self._waiting.pop(our_token, None)
+        if pending is None:
+            return None
         self.front.asks(self, -1)
-        return self._waiting.pop(our_token)
+        if pending.is_new and (joins := self._joins.get(pending.endpoint)) is not None:
+            del joins[our_token]
+            if not joins:
+                del self._joins[pending.endpoint]
+        return pending
 
     @property
     def open_questions(self) -> int:
@@ -591,6 +607,16 @@ class ProgramSession:
         self._unread.pop((endpoint, group), None)
         self._ordered.discard((endpoint, group))
         self.link.left(group)
+
+    def closed(self, endpoint: Endpoint) -> None:
+        """It is in none of its groups any more."""
+        for _, about in self.held.get(endpoint, ()):
+            if isinstance(about, Group):
+                self.parted(endpoint, about)
+        for our_token in list(self._joins.get(endpoint, ())):
+            if (pending := self.settle(our_token)) is not None:
+                self.front.settled(self, endpoint, pending.request, closed_early(endpoint), is_new=True)
+                self.answer(pending.token, closed_early(endpoint))
 
     def moved(self, endpoint: Endpoint, group: Group, to: Group) -> None:
         """Its group was split or merged: the quota counts the membership under the new group."""
@@ -657,6 +683,14 @@ def _one(run: list[Submit], count: int) -> Submit:
     return Submit(first.endpoint, first.group, count, block, first.at)
 
 
+class Route(NamedTuple):
+    """The sessions of some endpoints, with their numbers."""
+
+    endpoints: tuple[Endpoint, ...]  # kept because its identity names the route
+    sessions: list[tuple[ProgramSession, tuple[int, ...]]]
+    ourselves: bool
+
+
 class PendingRequest(NamedTuple):
     """A question that is not answered yet."""
 
@@ -664,6 +698,11 @@ class PendingRequest(NamedTuple):
     endpoint: Endpoint
     request: Any
     is_new: bool  # it asks for something that the user does not hold yet
+
+
+def closed_early(endpoint: Endpoint) -> Denied:
+    gone = Unreachable(f"{endpoint} was closed before the answer came", fix="open it again and ask again")
+    return denied(gone)
 
 
 def _joins(item: Any) -> bool:
