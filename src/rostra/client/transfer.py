@@ -119,9 +119,10 @@ class StateDonor:
         self._unacknowledged: dict[int, StatePiece] = {}
         self._room = asyncio.Event()
         self._began = False
+        self.is_over = False  # the joiner is gone, or asks another one
 
     async def give(self, piece: bytes) -> None:
-        """The next piece of it."""
+        """The next piece of it. If the joiner is gone, it goes nowhere, and the program goes on."""
         self._began = True
         data, at = self._left + piece, 0
         while len(data) - at > PART_BYTES:  # what is left is not copied each time: states are large
@@ -140,10 +141,14 @@ class StateDonor:
     async def give_all(self, state: Any) -> None:
         async for piece in pieces_of(state):
             await self.give(piece)
+            if self.is_over:
+                return
         await self.end()
 
     async def _part(self, data: bytes, *, last: bool) -> None:
         await self._until(PARTS_ON_THEIR_WAY - 1)
+        if self.is_over:
+            return
         self._number += 1
         part = StatePiece(self._ordered.group, self.id, self._position, self._number, data, last)
         self._unacknowledged[part.number] = part
@@ -151,7 +156,7 @@ class StateDonor:
 
     async def _until(self, most: int) -> None:
         tries = 0
-        while len(self._unacknowledged) > most:
+        while len(self._unacknowledged) > most and not self.is_over:
             self._room.clear()
             try:
                 async with asyncio.timeout(SAY_AGAIN_S):
@@ -160,12 +165,18 @@ class StateDonor:
             except TimeoutError:
                 tries += 1
                 if tries * SAY_AGAIN_S > PATIENCE_S:
-                    raise asyncio.CancelledError from None  # it is gone, or asks another one
+                    self.stop()
                 for part in list(self._unacknowledged.values())[:4]:
                     await _post(self._ordered, self.to, part)
 
     def taken(self, number: int) -> None:
         self._unacknowledged.pop(number, None)
+        self._room.set()
+
+    def stop(self) -> None:
+        """It is not needed any more."""
+        self.is_over = True
+        self._unacknowledged.clear()
         self._room.set()
 
 

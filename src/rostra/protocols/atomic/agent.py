@@ -299,11 +299,11 @@ class OrderAgent(Service):
             id = StationId(self.host, self.stack[AGENT].incarnation)
             station = self.stations[group] = self._station(group, id, known.kind)
             self._check_room(station)
-        inside = _inside(known)
+        inside, behind = _inside(known), _moved_behind(known)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
                 self._goes(now, station, me, *why.get(me, (LEFT, "")), out)
-            elif me not in inside or (member.knows and inside[me] != member.came):
+            elif me not in inside or (member.knows and _came_again(member.came, inside[me], me in behind)):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
                 member.came = inside[me]
@@ -618,6 +618,20 @@ def _heads(logs: dict[str, KeptLog]) -> dict[Group, tuple[OrderHead, list[tuple[
         if head is not None:
             found[parse_group(name)] = head, list(log.entries)
     return found
+
+
+def _came_again(before: Came, now: Came, is_behind: bool) -> bool:
+    return before[1] != now[1] or (before[0] != now[0] and not is_behind)
+
+
+def _moved_behind(known: HostGroup) -> frozenset[Endpoint]:
+    """Members whose seniority was passed on with the last view (`rostra drain`): they are as old as if they
+    had joined with it, and have not."""
+    view: AgreedView | None = known.view
+    if view is None or view.revision:
+        return frozenset()
+    moved = [each.id for each in view.members if each.joined == view.number and each.id not in view.joined]
+    return frozenset([each.endpoint for each in moved])
 
 
 def _inside(known: HostGroup) -> dict[Endpoint, Came]:

@@ -86,7 +86,7 @@ class Station(HubEarly):
         self._block(blocked, agreed, out)
         is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
         if agreed is not None and is_new and not blocked:  # no views of a side that must not go on
-            self._left.update(agreed.view.left)
+            self._moves.agreed(agreed)
             self.agreed = agreed
             self._view_changed(now, out)
         self._reset_if_new(now, out)

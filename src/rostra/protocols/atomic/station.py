@@ -225,9 +225,11 @@ class Gallery:
 
 
 def since(before: ShownView, view: ShownView) -> ShownView:
-    """How it came from this one, which may not be the one before it in the order."""
-    was, here, asked = before.endpoints, view.endpoints, frozenset(view.left)
-    gone = [each for each, _ in before.members if each not in here]
+    """How it came from this one, which may not be the one before it in the order. Who was in that and has
+    joined came again."""
+    was, asked = before.endpoints - {*view.joined}, frozenset(view.left)
+    stay = view.endpoints & was
+    gone = [each for each, _ in before.members if each not in stay]
     return replace(
         view,
         joined=tuple([each for each, _ in view.members if each not in was]),
