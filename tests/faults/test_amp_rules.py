@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("kind", [BUS, NET])
 
 @pytest.mark.spec("A-022", "A-070")
 def test_an_emitter_that_has_answered_an_investigation_decides_nothing() -> None:
-    """The last answer to its run comes while the monitor decides of it: what it says then would be too late."""
+    """The last answer to its run comes while the monitor decides of it: what it says then is too late."""
     net, (a, b, c, d) = members(NET)
     lost = Lost(ResponseFrame, to=a)
     lost.sender = b
