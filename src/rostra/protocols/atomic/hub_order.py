@@ -104,6 +104,7 @@ class HubOrder:
         self._upped: dict[tuple[Endpoint, int], int] = {}  # those that are in the feed, the oldest: numbers
         self._heard_upto = 0  # of these numbers the orderer has surely heard
         self._queue: deque[RunEntry] = deque()  # at the orderer: to be ordered
+        self._stays: dict[Endpoint, int] = {}  # the membership of each that is in the agreed view
         self._fresh: list[tuple[bytes, int]] = []  # ordered in this step
         self._says_have = False
         self._progress = True
@@ -207,9 +208,10 @@ class HubOrder:
         inside = self.marked.view.endpoints
         while self._queue and self._may_order:
             entry = self._queue.popleft()
-            if entry.sender in inside:
+            stay = self._stays.get(entry.sender, entry.position)
+            if entry.sender in inside and entry.position in (0, stay):  # 0: of an agent that does not say
                 self._place(entry, out)
-            else:
+            else:  # it has left, though it may have come again
                 out.append(Ignored("HubData", "not a member"))
             if len(self._fresh) >= 64:
                 self._send_fresh(out)
