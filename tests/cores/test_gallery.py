@@ -3,10 +3,14 @@
 from rostra.core.effects import Effect
 from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.events import DeliverAll
-from rostra.protocols.atomic.messages import ShownView, ViewKey
-from rostra.protocols.atomic.station import Gallery
+from rostra.protocols.atomic.logs import MovesBetween, shown_view
+from rostra.protocols.atomic.messages import ShownView, StationId, ViewKey
+from rostra.protocols.atomic.state import AgreedNow
+from rostra.protocols.atomic.station import Gallery, is_next, since
 
 ANN, BOB = Endpoint("eu.h1/ann#1"), Endpoint("eu.h1/bob#1")
 
@@ -33,3 +37,36 @@ def test_a_member_that_was_out_of_a_view_is_given_the_next_one_whole() -> None:
     }
     assert given[ANN].members is None, "it has the one before"
     assert given[BOB].members == ((ANN, b""), (BOB, b""))
+
+
+def test_a_member_that_left_and_came_again_between_two_places_has_left_and_joined() -> None:
+    """The agreed view without it has no place. Else the others would take it for one that has their state."""
+    cem = Endpoint("eu.h1/cem#1")
+    stayed, again = MemberId(ANN, (1, 1)), MemberId(BOB, (1, 2))
+    moves = MovesBetween()
+    for number, members, joined, left in (
+        (5, (MemberId(BOB, (1, 1)), stayed), (stayed,), ()),
+        (6, (stayed,), (), (MemberId(BOB, (1, 1)),)),
+        (7, (stayed, again), (again,), ()),
+    ):
+        those = tuple([AgreedMember(each, 7) for each in members])  # whatever that says: it changes
+        agreed = AgreedNow(
+            ViewKey(number, 0, ""),
+            AgreedView(number, 0, None, those, joined, left),
+            (StationId(Domain("eu.h1"), 1),),
+            number,
+        )
+        moves.agreed(agreed)
+        if number == 5:
+            moves.placed(agreed.key)
+    before = view(5, BOB, cem, ANN)
+
+    shown = shown_view(agreed, before, moves)
+
+    assert (shown.joined, shown.left, shown.failed) == ((BOB,), (BOB,), (cem,))
+    told = since(before, shown)
+    assert (told.joined, told.left, told.failed) == ((BOB,), (BOB,), (cem,))
+    assert is_next(before, told)
+    assert since(view(6, ANN), shown).joined == (BOB,)
+    moves.placed(agreed.key)
+    assert not shown_view(agreed, view(7, ANN, BOB), moves).joined

@@ -4,7 +4,13 @@ import pytest
 from support.ampnet import BUS, NET, Lost, losing, members, results, sound, views, world
 
 from rostra.impair.quality import LineQuality, Uniform
-from rostra.protocols.atomic.amp_state import FrameReceived, StationSuspected, ViewForced
+from rostra.protocols.atomic.amp_state import (
+    FrameReceived,
+    GateAsked,
+    GateState,
+    StationSuspected,
+    ViewForced,
+)
 from rostra.protocols.atomic.frames import (
     AmpStationId,
     DataFrame,
@@ -147,7 +153,7 @@ def test_a_late_suspension_has_no_effect() -> None:
 
 
 @BOTH
-@pytest.mark.spec("A-075", "A-077", "A-078", "A-042", "A-005")
+@pytest.mark.spec("A-075", "A-077", "A-078", "A-042")
 def test_a_join_under_load_loses_nothing_and_no_sender_sees_an_error(kind: str) -> None:
     """XA-14."""
     net, (a, b, c) = members(kind, 3)
@@ -186,6 +192,24 @@ def test_leaves_and_a_join_at_once_come_in_one_order(kind: str) -> None:
         net.run(3)
     assert views(net) == []
     sound(net)
+
+
+@pytest.mark.spec("A-005", "A-016")
+def test_of_a_gate_that_was_opened_and_closed_a_thousand_times_nothing_is_left() -> None:
+    """But its numbers, which go on: no late frame is taken for one of its next membership."""
+    net, (a, b) = members(NET, 2)
+    for _ in range(1_000):
+        net.give(b, b"x")
+        net.leave(b)
+        net.run_until(lambda: net.gates[b].state.standing == "closed", 2)
+        state = net.gates[b].state
+        assert state == GateState(b, net.group, mtn=state.mtn, mdn=state.mdn)
+        net.run_until(lambda: net.gates[a].state.suspended is None, 2)
+        net.tell(b, GateAsked())
+        net.run_until(lambda: net.gates[b].state.standing == "open", 2)
+    assert net.gates[b].state.mdn == 1_000
+    assert {each.sa for each in net.gates[a].state.table} <= {a, b}
+    assert len(net.logs[a].messages()) == 1_000
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.5])

@@ -1,5 +1,6 @@
 """Worlds of AMp for tests: the paper's bus, and a lossy network; frames that are kept from somebody."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,29 @@ def sound(net: AmpWorld) -> None:
     given = [(who, items) for (who, _), (_, items) in net.given.items()]
     assert net.found == []
     assert check_logs(net.logs, given) == []
+    assert wrong_results(net) == []
     assert at_rest([gate.state for gate in net.gates.values()]) == []
+
+
+def wrong_results(net: AmpWorld) -> list[str]:
+    """IA-4, and what its sender was told (A-052): a rejected message is delivered by no station that goes on,
+    an accepted one once by each that was there from the beginning."""
+    most: Counter[tuple[AmpStationId, bytes]] = Counter()
+    least: Counter[tuple[AmpStationId, bytes]] = Counter()
+    for (who, token), (_, items) in net.given.items():
+        result = net.ended[who, token][1].result if (who, token) in net.ended else "in doubt"
+        for item in items if result != "rejected" else ():
+            most[who, item] += 1
+            least[who, item] += result == "accepted" and who in net.gates and not net.logs[who].marks
+    found = []
+    going_on = [who for who in net.gates if net.logs[who].views and not net.logs[who].marks]
+    first = min([net.logs[who].views[0].view.id.number for who in going_on], default=0)
+    for who in going_on:
+        had = Counter([(run.data.sa, item) for run in net.logs[who].runs() for item in run.items])
+        found += [f"{who} has {each}, which was rejected" for each in had - most]
+        if net.logs[who].views[0].view.id.number == first:
+            found += [f"{who} lacks {each}, which was accepted" for each in least - had]
+    return found
 
 
 def views(net: AmpWorld) -> list[tuple[AmpStationId, ...]]:

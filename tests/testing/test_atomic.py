@@ -315,3 +315,55 @@ def test_a_donor_that_dies_half_way_is_replaced(wide: World) -> None:
     wide.crash("fr.paris.h1")
     wide.run(for_s=30)
     assert len(ben.said) == 60 and cem.said == ben.said
+
+
+def test_a_donor_that_gives_by_hand_goes_on_when_the_joiner_dies_half_way(wide: World) -> None:
+    """Its program is in the middle of giving the state: it is not stopped, and reads what comes next."""
+    heard: list[bytes] = []
+    given = 0
+
+    async def donor() -> None:
+        nonlocal given
+        async with (
+            rostra.connect(name="ann") as me,
+            me.join("book", "fr", membership="agreed", delivery="atomic") as group,
+        ):
+            async for item in group:
+                match item:
+                    case rostra.StateAsked(give=give):
+                        for _ in range(200):
+                            await give(bytes(60_000))
+                            given += 1
+                    case rostra.Message(body=body):
+                        heard.append(body)
+
+    async def joiner() -> None:
+        async with (
+            rostra.connect(name="ben") as me,
+            me.join("book", "fr", membership="agreed", delivery="atomic", take=lambda state: None) as group,
+        ):
+            async for _ in group:
+                pass
+
+    async def another() -> None:
+        async with (
+            rostra.connect(name="cem") as me,
+            me.join("book", "fr", membership="agreed", delivery="atomic") as group,
+        ):
+            await group.send(b"on")
+            await asyncio.sleep(1000)
+
+    giving = wide.start("fr.paris.h1", donor())
+    wide.run(for_s=4)
+    wide.delay(0.1)
+    wide.start("fr.lyon.h1", joiner())
+    while given < 20:
+        wide.run(for_s=0.1)
+    wide.crash("fr.lyon.h1")
+    wide.delay(0.0)
+    wide.run(for_s=20)
+    wide.start("fr.paris.h2", another())
+    wide.run(for_s=10)
+
+    assert given == 200 and heard == [b"on"]
+    assert not giving.done()

@@ -79,6 +79,33 @@ def test_a_member_that_leaves_before_it_answers_is_gone(world: World) -> None:
     world.run(asks())
 
 
+def test_who_joins_while_a_request_is_on_its_way_is_not_waited_for() -> None:
+    """Its order begins after the request: it has nothing to answer. Whether its view is here before we look
+    where our request is, is a matter of microseconds."""
+    world = World({"paris": 2}, seed=3)
+    start(world, ann=0.0)
+
+    async def asks() -> None:
+        async with rostra.connect("paris.h2", name="zoe") as me, joined(me) as group:
+            await group.ready()
+            for _ in range(40):
+                joining = asyncio.create_task(newcomer())
+                while len(group.members) < 3:
+                    assert named(await group.call(b"one", deadline_s=5.0)).keys() >= {"ann"}
+                joining.cancel()
+                while len(group.members) > 2:
+                    await asyncio.sleep(0.01)
+
+    async def newcomer() -> None:
+        async with rostra.connect("paris.h2", name="new") as me, joined(me) as group:
+            async for item in group.items(batch=100):
+                if isinstance(item, rostra.CallAsked):
+                    await item.answer(b"new")
+
+    world.run(asks())
+    world.close()
+
+
 def test_nobody_else_is_there(world: World) -> None:
     async def asks() -> None:
         async with rostra.connect("paris.h1", name="zoe") as me, joined(me) as group:

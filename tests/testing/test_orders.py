@@ -15,9 +15,12 @@ from rostra.client import ordered
 from rostra.errors import Excluded, InDoubt, Rejected
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.agent import AGREED_AGENT
+from rostra.protocols.agreed.calls import DrainHost, HostDrained
 from rostra.protocols.agreed.stays import StayInside
 from rostra.protocols.atomic import station
+from rostra.protocols.atomic.agent import ORDER_AGENT
 from rostra.testing import World
+from rostra.wire import NO_ENDPOINT
 
 PLACES = ("fr.paris.h1", "fr.paris.h2", "fr.lyon.h1")
 LEDGER = Group("ledger", Domain("fr"))
@@ -313,8 +316,62 @@ def test_a_member_that_does_not_read_for_longer_than_is_allowed_is_put_out(lan: 
     assert isinstance(ben.error, Excluded) and "did not read" in str(ben.error)
 
 
+@pytest.mark.spec("A-001")
+def test_a_program_in_two_hundred_groups_is_given_in_each_what_was_said_there(lan: World) -> None:
+    given: dict[tuple[int, str], list[bytes]] = {}
+
+    async def member(nth: int, name: str) -> None:
+        async with rostra.connect() as me:
+            groups = [
+                await me.join(f"g{number}", "paris", membership="agreed", delivery="atomic")
+                for number in range(200)
+            ]
+            async with asyncio.TaskGroup() as tasks:
+                for group in groups:
+                    tasks.create_task(one(nth, name, group))
+
+    async def one(nth: int, name: str, group: rostra.Ordered) -> None:
+        own = group.group.name.encode()
+        async for item in group:
+            if isinstance(item, rostra.View) and len(item.members) == 2:
+                group.send_soon(own)
+            elif isinstance(item, rostra.Message):
+                given.setdefault((nth, group.group.name), []).append(item.body)
+
+    for nth, host in enumerate(("paris.h1", "paris.h2")):
+        lan.start(host, member(nth, host))
+    lan.run(for_s=20)
+    assert given == {(nth, f"g{n}"): [f"g{n}".encode()] * 2 for nth in range(2) for n in range(200)}
+
+
 @BOTH
-@pytest.mark.spec("A-001", "A-008", "A-057")
+@pytest.mark.spec("A-005")
+def test_of_groups_that_were_entered_and_left_an_agent_keeps_nothing(lan: World, order: str) -> None:
+    async def comes_and_goes() -> None:
+        async with rostra.connect() as me:
+            for number in range(40):
+                group = await me.join(
+                    f"g{number % 7}", "paris", membership="agreed", delivery="atomic", order=order
+                )
+                await group.ready()
+                await group.send(b"x")
+                await group.leave()
+            assert not me._agreed
+            left.append(me)
+            await asyncio.sleep(3600)
+
+    left: list[rostra.Me] = []
+    for host in ("paris.h1", "paris.h2", "paris.h3"):
+        lan.start(host, comes_and_goes())
+    lan.run(for_s=60)
+    assert len(left) == 3
+    for host in ("paris.h1", "paris.h2", "paris.h3"):
+        stack = lan.sim.processes[Domain(host)].stack
+        assert not stack[ORDER_AGENT].stations and not stack[AGREED_AGENT].groups
+
+
+@BOTH
+@pytest.mark.spec("A-008", "A-057")
 def test_a_group_that_waits_for_a_lost_host_holds_up_no_other(lan: World, order: str) -> None:
     """XA-22, small: one of ten groups loses a host."""
     took: dict[str, list[float]] = {}
@@ -369,3 +426,31 @@ def test_the_same_sends_in_all_three_orders_are_the_same_messages() -> None:
             numbers = [int(body.split()[1]) for body in each[0] if body.startswith(name)]
             assert numbers == list(range(30))
     assert sorted(logs["hub"][0]) == sorted(logs["negotiated"][0]) == sorted(logs["medium"][0])
+
+
+async def drain() -> HostDrained:
+    """As `rostra drain` does at this host."""
+    async with rostra.connect() as me:
+        drained: HostDrained = await me._connection.ask(NO_ENDPOINT, DrainHost())
+        return drained
+
+
+@BOTH
+@pytest.mark.spec("A-042", "A-089")
+def test_a_host_that_is_drained_passes_its_seniority_on_and_no_member_is_out(lan: World, order: str) -> None:
+    """Under load: nobody is excluded, and every message has its place."""
+    hosts = ("paris.h1", "paris.h2", "paris.h3")
+    members = enter(lan, order, *hosts, scope="paris", survive="majority")
+    for host, member in zip(hosts, members, strict=True):
+        lan.start(host, member.say(60, every_s=0.02))
+    lan.run(for_s=0.3)
+    drained = lan.start(hosts[0], drain())
+    lan.run(for_s=5)
+    assert [each.refused for each in drained.result().groups] == [""]
+    assert [each.error for each in members] == [None] * 3
+    agree(*members)
+    assert [len(each.receipts) for each in members] == [60] * 3
+    ann, ben, _ = members
+    assert ann.views[-1].members[0].endpoint == ben.endpoint and ann.views[-1].rank == 2
+    for view in (each.views[-1] for each in members):
+        assert not (view.joined or view.left or view.failed)

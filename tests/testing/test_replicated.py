@@ -11,6 +11,7 @@ import rostra
 from examples.counter import Counter
 from rostra.client.replica_core import NOT_SURE
 from rostra.errors import BadInput, NotMember
+from rostra.impair.quality import LineQuality, Uniform
 from rostra.testing import World
 
 
@@ -121,6 +122,36 @@ def test_commands_in_flight_when_the_agent_is_lost_are_applied_exactly_once(worl
     assert tills[0].ledger.lines == tills[1].ledger.lines
     assert Counts(tills[0].ledger.lines) == {"ann": 60, "ben": 60}
     assert tills[0].sums == tills[1].sums == list(range(1, 61))
+
+
+def test_a_replica_that_came_again_before_the_others_saw_it_go_is_given_the_state(world: World) -> None:
+    """The agreed view without it gets no place, while a newcomer is waited for, which dies: then the next one
+    is as the last was."""
+    first, lost = Till("ann", 5), Till("cem", 1)
+    again = [Ledger(), Ledger()]
+    go = asyncio.Event()
+
+    async def twice() -> None:
+        async with rostra.connect(name="ben") as me:
+            async with me.replicate("ledger", again[0], "paris"):
+                await go.wait()
+            async with me.replicate("ledger", again[1], "paris"):
+                await again[1].credit("ben")
+                await asyncio.sleep(1000)
+
+    start(world, first)
+    world.run(for_s=2)
+    world.start("paris.h1", twice())
+    world.run(for_s=2)
+    world.sim.make("", LineQuality(Uniform(0.0001, 0.001), loss=1.0), "data")
+    world.start("paris.h2", lost.run())
+    world.run(for_s=1)
+    go.set()
+    world.run(for_s=2)
+    world.crash("paris.h2")
+    world.run(for_s=20)
+
+    assert again[1].sums == first.ledger.sums == {"ann": 5, "ben": 1}
 
 
 def test_what_a_command_raises_is_raised_at_its_caller_and_replicas_stay_equal(world: World) -> None:

@@ -189,6 +189,8 @@ class AgreedMembership(OneReader):
             self._attributes[endpoint] = dict(member_sheet(data).properties)
         if item.members is not None:
             members, here = _members(item.members), {each.endpoint for each in was}
+            if last is None or item.number != last.number:  # else a standstill is over
+                here -= gone
             together = tuple([each.endpoint for each in members if each.endpoint in here])
         else:
             stayed = [each for each in was if each.endpoint not in gone] if gone else was

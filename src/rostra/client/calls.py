@@ -11,6 +11,8 @@ another mark before it, so what a program sends is never taken for something els
 from collections.abc import Iterable
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from rostra.groups.items import Gone
 from rostra.names import Endpoint
 
@@ -54,34 +56,57 @@ def opened(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 class CallTally:
-    """The members that were called, with their answers. It is complete when each has answered or is gone."""
+    """What became of each member that was called: of those in the view in which the request has its place.
+    Who came later was not given the request, and who left and came again will not answer it."""
 
-    def __init__(self, want: str, members: Iterable[Endpoint]) -> None:
+    def __init__(self, want: str) -> None:
         self._want = want
         self.answers: dict[Endpoint, bytes | Gone] = {}
-        self._waiting: dict[Endpoint, None] = dict.fromkeys(members)
-        self._called = len(self._waiting)
+        self._views: list[_OthersThere] = []  # as of the call, and since
+        self._early: dict[Endpoint, bytes] = {}  # answers, before we know the request's place
+        self._waiting: dict[Endpoint, None] = {}
+        self._called: int | None = None  # members; none: we do not know which
+        self._number = 0  # of the last view
 
-    def called(self, members: Iterable[Endpoint]) -> None:
-        """The request has its place, in a view of these."""
-        for each in members:
-            if each not in self._waiting and each not in self.answers:
-                self._waiting[each] = None
-                self._called += 1
+    def viewed(self, number: int, others: Iterable[Endpoint], came: Iterable[Endpoint]) -> None:
+        """The other members of a view, and which of them came with it."""
+        view = _OthersThere(number, tuple(others), frozenset(came))
+        if self._called is None:
+            self._views.append(view)
+        else:
+            self._lose(view)
+
+    def placed(self, number: int) -> None:
+        """The request has its place in the view with this number. A program that reads late may not have that
+        view yet: then the last one that it has is the nearest."""
+        at = next((nth for nth, each in enumerate(self._views) if each.number == number), -1)
+        view, later = self._views[at], self._views[at:][1:]
+        self._called, self._number = len(view.others), view.number
+        self._waiting = dict.fromkeys(view.others)
+        for who, data in self._early.items():
+            self.answered(who, data)
+        for each in later:
+            self._lose(each)
 
     def answered(self, who: Endpoint, data: bytes) -> None:
-        if who in self._waiting:
+        if self._called is None:
+            self._early.setdefault(who, data)
+        elif who in self._waiting:
             del self._waiting[who]
             self.answers[who] = data
 
-    def viewed(self, members: Iterable[Endpoint]) -> None:
-        here = {*members}
-        for each in [each for each in self._waiting if each not in here]:
+    def _lose(self, view: "_OthersThere") -> None:
+        came = view.came if view.number != self._number else frozenset()  # else a standstill is over
+        self._number = view.number
+        stay = frozenset(view.others) - came
+        for each in [each for each in self._waiting if each not in stay]:
             del self._waiting[each]
             self.answers[each] = Gone(each)
 
     @property
     def is_done(self) -> bool:
+        if self._called is None:
+            return False
         given = sum(isinstance(each, bytes) for each in self.answers.values())
         match self._want:
             case "first":
@@ -89,3 +114,9 @@ class CallTally:
             case "majority":
                 return 2 * given > self._called or not self._waiting
         return not self._waiting
+
+
+class _OthersThere(Struct, frozen=True):
+    number: int
+    others: tuple[Endpoint, ...]
+    came: frozenset[Endpoint]

@@ -167,7 +167,7 @@ class Ordered(ShowsViews, OneReader):
         self._wanted: dict[Endpoint, int] = {}  # who want our state: their last questions
         self._asked: list[Endpoint] = []  # of them, those that come with a later view
         self._asks: StateDonor | None = None  # by which the program gives it
-        self._donors: dict[Endpoint, StateDonor] = {}
+        self._donors: dict[Endpoint, StateDonor] = {}  # by the joiner that asked
         self._tasks: set[asyncio.Task[None]] = set()
         self._views = _Views(me, join, self)
         self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue | TwoOrders] = deque()
@@ -206,7 +206,9 @@ class Ordered(ShowsViews, OneReader):
             raise BadInput(f"want={want!r}", fix=f"use one of: {', '.join(WANTS)}")
         self._check_may_send()
         token = dialler().luck.randbytes(TOKEN_BYTES)
-        tally = CallTally(want, self._others)
+        tally = CallTally(want)
+        if self.view is not None:
+            self._saw(tally, self.view)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls[token] = (tally, done)
         self.me._expect_answers(token, lambda who, data: self._answered(token, who, data))
@@ -219,14 +221,16 @@ class Ordered(ShowsViews, OneReader):
 
     async def _called(self, token: bytes, payload: bytes) -> None:
         tally, done = self._calls[token]
-        await self._say([request(token, payload)])
-        tally.called(self._others)
+        (receipt,) = await self._say([request(token, payload)])
+        tally.placed(receipt.view)
         self._look_at_calls()
         await done
 
-    @property
-    def _others(self) -> list[Endpoint]:
-        return [each.endpoint for each in self.members if each.endpoint != self.me.endpoint]
+    def _saw(self, tally: CallTally, view: View) -> None:
+        me = self.me.endpoint
+        tally.viewed(
+            view.number, [each.endpoint for each in view.members if each.endpoint != me], view.joined
+        )
 
     def _answered(self, token: bytes, who: Endpoint, data: bytes) -> None:
         if token in self._calls:
@@ -749,8 +753,11 @@ class _Views(AgreedMembership):
         group._unread.append(item)
         group._wake()
         if isinstance(item, View):
+            here = {each.endpoint for each in item.members}
+            for to in [each for each in group._donors if each not in here]:
+                group._donors.pop(to).stop()
             for tally, _ in group._calls.values():
-                tally.viewed([each.endpoint for each in item.members])
+                group._saw(tally, item)
             group._look_at_calls()
 
 

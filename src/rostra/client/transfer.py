@@ -123,10 +123,10 @@ class StateDonor:
         self._unacknowledged: dict[int, StatePiece] = {}
         self._room = asyncio.Event()
         self._began = False
-        self.is_over = False
+        self.is_over = False  # the joiner is gone, or asks another one
 
     async def give(self, piece: bytes) -> None:
-        """The next piece of it."""
+        """The next piece of it. If the joiner is gone, it goes nowhere, and the program goes on."""
         if self.is_over:
             return
         self._began = True
@@ -169,7 +169,7 @@ class StateDonor:
 
     async def _until(self, most: int) -> None:
         tries = 0
-        while len(self._unacknowledged) > most:
+        while len(self._unacknowledged) > most and not self.is_over:
             self._room.clear()
             try:
                 async with asyncio.timeout(SAY_AGAIN_S):
@@ -178,7 +178,7 @@ class StateDonor:
             except TimeoutError:
                 tries += 1
                 if tries * SAY_AGAIN_S > PATIENCE_S:
-                    self.stop()  # it is gone, or asks another one
+                    self.stop()
                 for part in list(self._unacknowledged.values())[:4]:
                     await _post(self._ordered, self.to, part)
 

@@ -300,17 +300,19 @@ class OrderAgent(Service):
             id = StationId(self.host, self.stack[AGENT].incarnation)
             station = self.stations[group] = self._station(group, id, known.kind)
             self._check_room(station)
-        inside = _inside(known)
+        inside, behind = _inside(known), _moved_behind(known, station.agreed)
         for me, member in sorted(station.gallery.members.items()):
             if me not in known.members:
                 self._goes(now, station, me, *why.get(me, (LEFT, "")), out)
-            elif me not in inside or (member.knows and inside[me] != member.came):
+            elif me not in inside or (member.knows and _came_again(member.came, inside[me], me in behind)):
                 self._lose(now, station, me, GIVEN_UP, out)
             else:
                 member.came = inside[me]
         for me, came in sorted(inside.items()):
             if me in known.members:  # and was not lost just now
-                station.gallery.enter(me, known.members[me].slow, came)
+                stage = known.members[me].stage
+                stay = stage.id.stamp[1] if isinstance(stage, StayInside) else 0
+                station.gallery.enter(me, known.members[me].slow, came, stay)
         if self.stations.get(group) is station:
             blocked = known.blocked or (IN_DOUBT if known.doubt else "")
             lived = sorted({host_of(each.endpoint) for each in known.lived})
@@ -619,6 +621,22 @@ def _heads(logs: dict[str, KeptLog]) -> dict[Group, tuple[OrderHead, list[tuple[
         if head is not None:
             found[parse_group(name)] = head, list(log.entries)
     return found
+
+
+def _came_again(before: Came, now: Came, is_behind: bool) -> bool:
+    return before[1] != now[1] or (before[0] != now[0] and not is_behind)
+
+
+def _moved_behind(known: HostGroup, last: AgreedNow | None) -> frozenset[Endpoint]:
+    """Members whose seniority was passed on with this view (`rostra drain`): they are as old as if they had
+    joined with it. They were in the view just before, so they have not."""
+    view: AgreedView | None = known.view
+    if view is None or last is None or view.number != last.view.number + 1:
+        return frozenset()
+    was = frozenset(last.view.ids)
+    return frozenset(
+        [each.id.endpoint for each in view.members if each.joined == view.number and each.id in was]
+    )
 
 
 def _inside(known: HostGroup) -> dict[Endpoint, Came]:

@@ -63,7 +63,7 @@ class Station(HubEarly):
         if isinstance(run, Ignored):
             out.append(run)
             return
-        entry = RunEntry(0, event.endpoint, run)
+        entry = RunEntry(self.gallery.members[event.endpoint].stay, event.endpoint, run)
         if self.orders and not self._peers and not self._queue and self._may_order and self.disk is None:
             self._place(entry, out)  # all members are here: arrival is the order
             return
@@ -86,8 +86,9 @@ class Station(HubEarly):
         self._block(blocked, agreed, out)
         is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
         if agreed is not None and is_new and not blocked:  # no views of a side that must not go on
-            self._left.update(agreed.view.left)
+            self._moves.agreed(agreed)
             self.agreed = agreed
+            self._stays = {id.endpoint: id.stamp[1] for id in agreed.view.ids}
             self._view_changed(now, out)
         self._reset_if_new(out)
         self._end(now, out)

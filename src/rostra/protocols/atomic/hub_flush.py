@@ -122,7 +122,7 @@ class HubFlush(HubOrder):
         self.log = OrderLog(1)
         self.accept = self.all = 0
         self.marked = None
-        self._left.clear()
+        self._moves.clear()
         self._marks.clear()
         self._vows.clear()
         self.leaving.clear()
@@ -390,7 +390,7 @@ class HubFlush(HubOrder):
         assert self.agreed is not None
         if self._standstill:
             return
-        if self._stable == "majority" and not is_enough(self.marked, reports, self._left):
+        if self._stable == "majority" and not is_enough(self.marked, reports, self._moves.left):
             self._fall_short(now, reports, out)
             return
         if self._short:

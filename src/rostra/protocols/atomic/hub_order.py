@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from rostra.core.effects import Effect, Ignored, Instant, SetTimer, TimerKey
 from rostra.core.logs import LogBatch
 from rostra.names import Domain, Endpoint, Group, host_of
-from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.config import LEAVE_S, TICK_MAX_S, TICK_S, WINDOW_FEED_BYTES
 from rostra.protocols.atomic.durable import (
     NO_LOG,
@@ -28,7 +27,7 @@ from rostra.protocols.atomic.durable import (
 )
 from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
-from rostra.protocols.atomic.logs import majority_upto, shown_view
+from rostra.protocols.atomic.logs import MovesBetween, majority_upto, shown_view
 from rostra.protocols.atomic.messages import (
     AnyHubMessage,
     Chain,
@@ -83,7 +82,7 @@ class HubOrder:
         self._aside: tuple[OrderDisk, OrderLog, MarkEntry | None, int] | None = None
         self._before: Chain = ()  # of the epoch before, until our log reaches the place where this one began
         self._bytes = datagram_bytes
-        self._left: set[MemberId] = set()  # since the last view in our log
+        self._moves = MovesBetween()  # since the last view in our log
         self._promises: dict[ViewKey, StationId] = {}  # views for which we reported early, and to whom
         self._vows: dict[ViewKey, int] = {}  # and where our log ended then, until we are released
         self.early_flush = False  # do we take part in that?
@@ -105,6 +104,7 @@ class HubOrder:
         self._upped: dict[tuple[Endpoint, int], int] = {}  # those that are in the feed, the oldest: numbers
         self._heard_upto = 0  # of these numbers the orderer has surely heard
         self._queue: deque[RunEntry] = deque()  # at the orderer: to be ordered
+        self._stays: dict[Endpoint, int] = {}  # the membership of each that is in the agreed view
         self._fresh: list[tuple[bytes, int]] = []  # ordered in this step
         self._says_have = False
         self._progress = True
@@ -180,9 +180,8 @@ class HubOrder:
             if not flows and id not in self._linked and id not in self._outs:
                 return False
         before = None if self.marked is None else self.marked.view
-        view = shown_view(agreed, before, frozenset(self._left))
+        view = shown_view(agreed, before, self._moves)
         entry = MarkEntry(self.log.next, view, agreed.stations, begins)
-        self._left.clear()
         hosts = {id.host: id for id in agreed.stations}
         self._peers = {h: each for h, each in self._peers.items() if hosts.get(h) == each.id}
         number = self._out.high + len(self._fresh) + 1
@@ -211,9 +210,10 @@ class HubOrder:
             entry = self._queue.popleft()
             if (peer := self._peers.get(host_of(entry.sender))) is not None:
                 peer.waiting = max(0, peer.waiting - len(entry.run.block))
-            if entry.sender in inside:
+            stay = self._stays.get(entry.sender, entry.position)
+            if entry.sender in inside and entry.position in (0, stay):  # 0: of an agent that does not say
                 self._place(entry, out)
-            else:
+            else:  # it has left, though it may have come again
                 out.append(Ignored("HubData", "not a member"))
             if len(self._fresh) >= 64:
                 self._send_fresh(out)
@@ -238,6 +238,7 @@ class HubOrder:
                     self._all_here()
         if isinstance(entry, MarkEntry):
             self.marked = entry
+            self._moves.placed(entry.view.key)
             if self._stable == "majority":
                 self._marks.append(entry)
                 self._have_left(entry)

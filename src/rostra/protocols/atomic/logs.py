@@ -6,7 +6,7 @@ from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.told_views import listed
-from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView, StationId
+from rostra.protocols.atomic.messages import HubReport, MarkEntry, ShownView, StationId, ViewKey
 from rostra.protocols.atomic.state import AgreedNow
 
 
@@ -41,14 +41,48 @@ def is_prefix(id: StationId, report: HubReport, best: HubReport) -> bool:
     return all(id in stations for _, stations in later)
 
 
-def shown_view(agreed: AgreedNow, before: ShownView | None, left: frozenset[MemberId]) -> ShownView:
-    """An agreed view, and how it came from the last one that has its place."""
+class MovesBetween:
+    """Who joined and who left on its own, in agreed views that are not in the order yet."""
+
+    __slots__ = ("_joined", "_left")
+
+    def __init__(self) -> None:
+        self._joined: dict[MemberId, ViewKey] = {}
+        self._left: dict[MemberId, ViewKey] = {}
+
+    def agreed(self, now: AgreedNow) -> None:
+        key = now.shown or now.key
+        self._joined.update(dict.fromkeys(now.view.joined, key))
+        self._left.update(dict.fromkeys(now.view.left, key))
+
+    def placed(self, view: ViewKey) -> None:
+        """This view is in the order."""
+        self._joined = {id: key for id, key in self._joined.items() if key > view}
+        self._left = {id: key for id, key in self._left.items() if key > view}
+
+    @property
+    def joined(self) -> frozenset[MemberId]:
+        return frozenset(self._joined)
+
+    @property
+    def left(self) -> frozenset[MemberId]:
+        return frozenset(self._left)
+
+    def clear(self) -> None:
+        self._joined.clear()
+        self._left.clear()
+
+
+def shown_view(agreed: AgreedNow, before: ShownView | None, moves: MovesBetween) -> ShownView:
+    """An agreed view, and how it came from the last one that has its place. Agreed views between the two have
+    none, so a member of both may have been out meanwhile: then it has left, and it has joined."""
     view: AgreedView = agreed.view
     was = frozenset() if before is None else before.endpoints
+    was -= {each.endpoint for each in moves.joined.intersection(view.ids)}
     members = listed(view.members)
-    here = frozenset([endpoint for endpoint, _ in members])
-    asked = frozenset([each.endpoint for each in left])
-    gone = [] if before is None else [each for each, _ in before.members if each not in here]
+    stay = frozenset([endpoint for endpoint, _ in members if endpoint in was])
+    asked = frozenset([each.endpoint for each in moves.left])
+    gone = [] if before is None else [each for each, _ in before.members if each not in stay]
     return ShownView(
         agreed.shown or agreed.key,
         members,

@@ -106,7 +106,8 @@ class ShownView(Struct, frozen=True, array_like=True):
 
 
 class RunEntry(Struct, frozen=True, array_like=True, tag_field="kind", tag=1, gc=False):
-    """Messages of one sender, with its own numbers. On the way up they have no position yet."""
+    """Messages of one sender, with its own numbers. On the way up they have no position yet: in its place is
+    the number of the membership, of those of this endpoint (`MemberId`), in which they were said."""
 
     position: Number
     sender: Endpoint

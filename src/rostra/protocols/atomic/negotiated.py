@@ -31,7 +31,6 @@ from rostra.core.effects import (
 )
 from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group, host_of, parent
-from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.atomic.access import LIMITS
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_state import (
@@ -68,7 +67,7 @@ from rostra.protocols.atomic.frames import (
     ResponseFrame,
 )
 from rostra.protocols.atomic.gates import AmpGate
-from rostra.protocols.atomic.logs import shown_view
+from rostra.protocols.atomic.logs import MovesBetween, shown_view
 from rostra.protocols.atomic.messages import (
     AnyStationMessage,
     MarkEntry,
@@ -140,7 +139,7 @@ class NegotiatedStation:
         self.gate.state = replace(self.gate.state, mtn=numbers, mdn=numbers)
         self._profile = "atomic-confirmed" if stable == "all" else "atomic"
         self._bytes = datagram_bytes
-        self._left: set[MemberId] = set()  # since the last view in the order
+        self._moves = MovesBetween()  # since the last view in the order
         self._waiting: deque[RunEntry] = deque()  # of our members
         self._sending: tuple[RunEntry, ...] | None = None  # in the run that is on its way, if there is one
         self._rests = False  # a member somewhere could not take it
@@ -188,7 +187,7 @@ class NegotiatedStation:
         self.gallery.stand(blocked, None if agreed is None else agreed.key, out)
         is_new = agreed is not None and (self.agreed is None or agreed.key != self.agreed.key)
         if agreed is not None and is_new and not blocked:  # no views of a side that must not go on
-            self._left.update(agreed.view.left)
+            self._moves.agreed(agreed)
             self.agreed = agreed
             self._execute(now, agreed, out)
         self._end(now, out)
@@ -203,7 +202,7 @@ class NegotiatedStation:
         self._receiver.follow([each for each in (*before, *stations) if each != self.me])
         if self.gate.state.standing == "closed":
             self._step(now, GateAsked(), out)
-        view = shown_view(agreed, self.gallery.view, frozenset(self._left))
+        view = shown_view(agreed, self.gallery.view, self._moves)
         body = encode_entry(MarkEntry(0, view, agreed.stations))
         self._step(now, ViewExecuted(amp_number(agreed.key), stations, body), out)
 
@@ -213,7 +212,7 @@ class NegotiatedStation:
             self.closed(out)
             self.agreed, self.excluded, self.gallery.view = None, "", None
             self._due.clear()
-            self._left.clear()
+            self._moves.clear()
 
     def _take_back(self, me: Endpoint, cause: str, out: list[Effect], fix: str = "") -> bool:
         """What it said and was not sent will be delivered by no member."""
@@ -398,7 +397,7 @@ class NegotiatedStation:
         mark = decode_entry(change.body)
         if isinstance(mark, MarkEntry):
             self.gallery.give_view(mark.view, change.position, None, out)
-            self._left.clear()
+            self._moves.placed(mark.view.key)
 
     def _is_confirmed(self, run: RunDelivered) -> bool:
         transfer = self.gate.state.transfer

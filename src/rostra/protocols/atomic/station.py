@@ -42,11 +42,12 @@ class GalleryMember:
 
     __slots__ = (
         *("bytes", "came", "handed", "is_paused", "knows", "me", "placed", "slow"),
-        *("waiting", "waiting_bytes"),
+        *("stay", "waiting", "waiting_bytes"),
     )
 
-    def __init__(self, me: Endpoint, slow: Slow, came: Came = (0, 0)) -> None:
+    def __init__(self, me: Endpoint, slow: Slow, came: Came = (0, 0), stay: int = 0) -> None:
         self.me = me
+        self.stay = stay
         self.slow = slow
         self.came = came
         self.knows = False  # it was given the view that it came with
@@ -91,10 +92,11 @@ class Gallery:
 
     # Who is here
 
-    def enter(self, me: Endpoint, slow: Slow, came: Came = (0, 0)) -> None:
-        """It is a member, and waits for the view that it comes with."""
+    def enter(self, me: Endpoint, slow: Slow, came: Came = (0, 0), stay: int = 0) -> None:
+        """It is a member, and waits for the view that it comes with. `stay`: the number of this
+        membership."""
         if me not in self.members:
-            self.members[me] = GalleryMember(me, slow, came)
+            self.members[me] = GalleryMember(me, slow, came, stay)
             self._reading = None
 
     def leave(self, me: Endpoint, sent: int, cause: str, out: list[Effect], fix: str = "") -> None:
@@ -225,9 +227,11 @@ class Gallery:
 
 
 def since(before: ShownView, view: ShownView) -> ShownView:
-    """How it came from this one, which may not be the one before it in the order."""
-    was, here, asked = before.endpoints, view.endpoints, frozenset(view.left)
-    gone = [each for each, _ in before.members if each not in here]
+    """How it came from this one, which may not be the one before it in the order. Who was in that and has
+    joined came again."""
+    was, asked = before.endpoints - {*view.joined}, frozenset(view.left)
+    stay = view.endpoints & was
+    gone = [each for each, _ in before.members if each not in stay]
     return replace(
         view,
         joined=tuple([each for each, _ in view.members if each not in was]),
