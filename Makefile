@@ -107,8 +107,8 @@ plant-history: $(READY)  ## change raw segments in every way, simulated and real
 clean-history: $(READY)  ## WORLDS=100 without a fault, crowded, with clocks off and tails lost: is any promise called broken?
 	@$(BIN)/python -m tests.history.clean --worlds $(WORLDS) $(ARGS)
 
-long-storms: $(READY)  ## storms that the suite leaves out, because another seed shows the same
-	@$(BIN)/pytest -q -m long tests/faults $(ARGS)
+long-storms: $(READY)  ## storms and loads that the suite leaves out, because another seed or size shows the same
+	@$(BIN)/pytest -q -m long tests/faults tests/testing $(ARGS)
 
 long-history: $(READY)  ## the page about Spark in every session, object stores, planted changes: minutes of Spark
 	@$(BIN)/pytest -q -m long tests/history $(ARGS)

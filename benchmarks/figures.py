@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from rich.console import Console
-from rich.table import Table
+
+if TYPE_CHECKING:  # client processes draw nothing
+    from rich.console import Console
 
 Measures = dict[str, float | str]
 """What one run of one workload on one peer gave: numbers by name, or words where a number would lie."""
@@ -66,9 +68,11 @@ def _middle(values: list[float | str]) -> float | str:
     return " / ".join(sorted({str(value) for value in values}))
 
 
-def show(console: Console, workload: str, title: str, peers: dict[str, Measures], against: str) -> None:
+def show(console: "Console", workload: str, title: str, peers: dict[str, Measures], against: str) -> None:
     """One workload as a table; the ratio says how many times the reference's figure each figure is."""
     names = list(dict.fromkeys(name for measures in peers.values() for name in measures))
+    from rich.table import Table
+
     table = Table(title=f"{workload}  {title}", title_justify="left", title_style="bold")
     table.add_column("")
     for name in names:
@@ -115,8 +119,10 @@ def judge(bar: Bar, peers: dict[str, Measures], label: str) -> Verdict | None:
     return Verdict(ours <= bound if bar.less_is_better else ours >= bound, ours, bound)
 
 
-def show_bars(console: Console, bars: Iterable[Bar], results: dict[str, dict[str, Measures]]) -> None:
+def show_bars(console: "Console", bars: Iterable[Bar], results: dict[str, dict[str, Measures]]) -> None:
     """Every bar against every deployment of ours that was measured for it."""
+    from rich.table import Table
+
     table = Table(title="the bars (ours / the bar)", title_justify="left", title_style="bold")
     table.add_column("")
     judged: list[tuple[str, dict[str, Verdict]]] = []

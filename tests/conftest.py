@@ -73,6 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 HOME = {"live": ("tests/live/", "tests/cli/", "tests/attacks/"), "browser": ("tests/web/",)}
 
+LONG = ("tests/faults/", "tests/testing/", "tests/history/", "tests/live/")
+"""Where `make long-storms`, `make long-history` and `make live` look for what takes long."""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
@@ -81,6 +84,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "court" in getattr(item, "fixturenames", ()) and item.path.name not in COURT:
             raise pytest.UsageError(f"{item.nodeid} asks for the court: name its file in COURT")
+        if item.get_closest_marker("long") and not item.nodeid.startswith(LONG):
+            raise pytest.UsageError(f"{item.nodeid} takes long, and no target of make would find it")
         for mark, folders in HOME.items():
             is_so = item.get_closest_marker(mark) and not (
                 mark == "live" and item.get_closest_marker("browser")

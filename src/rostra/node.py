@@ -194,8 +194,18 @@ class Node:
         if (lane := self.stack.lanes.get(type(event))) is not None:
             self._perform(lane(now, event), outputs)
             return outputs
+        if type(event) is PacketArrived:  # this and ticks are most of what happens
+            link = self.links.get(event.peer) or self._adopt(now, event.peer, outputs)
+            if link is None:
+                return [ignored(event, why="not a neighbour")]
+            if reports := link.step(now, event):
+                self._report(now, reports, outputs)
+            return outputs
+        if type(event) is TimerFired and event.timer == TICK:
+            self._tick(now, outputs)
+            return outputs
         match event:
-            case PacketArrived(peer) | ChannelOpened(peer):
+            case ChannelOpened(peer):
                 link = self.links.get(peer) or self._adopt(now, peer, outputs)
                 if link is None:
                     return [ignored(event, why="not a neighbour")]
@@ -205,15 +215,6 @@ class Node:
                 if link is None:
                     return [Ignored("ChannelClosed", why="not a neighbour")]
                 self._report(now, link.step(now, event), outputs)
-            case TimerFired(timer) if timer == TICK:
-                ticked = Ticked(max(0.0, now - self._tick_due))
-                self.trail.saw(now, self.path, ticked, ())
-                for link in list(self.links.values()):
-                    self._report(now, link.step(now, ticked), outputs)
-                    if self._is_silent(now, link):
-                        self._forget(link.peer, outputs)
-                self._tick_due = now + self._config.tick_s
-                outputs.append(SetTimer(TICK, self._config.tick_s))
             case TimerFired(timer) if timer == GO_ON:
                 self._go_on(now, outputs)
             case TimerFired((word, peer)) if word == GRACE and peer in self._held:
@@ -229,6 +230,17 @@ class Node:
             case _:
                 self._drive(now, event, outputs)
         return outputs
+
+    def _tick(self, now: Instant, outputs: list[Output]) -> None:
+        ticked = Ticked(max(0.0, now - self._tick_due))
+        self.trail.saw(now, self.path, ticked, ())
+        for link in list(self.links.values()):
+            if reports := link.step(now, ticked):
+                self._report(now, reports, outputs)
+            if self._children and self._is_silent(now, link):
+                self._forget(link.peer, outputs)
+        self._tick_due = now + self._config.tick_s
+        outputs.append(SetTimer(TICK, self._config.tick_s))
 
     def flush(self, now: Instant) -> list[Output]:
         """One packet for each neighbour with messages since the last flush."""

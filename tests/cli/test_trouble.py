@@ -202,6 +202,14 @@ print(*(name for name in sys.modules if name.startswith(("rostra.sim", "rostra.h
     assert set(imported["memebrs"]) == {f"rostra.cli{room}" for room in ("", ".common", ".house", ".output")}
 
 
+@pytest.mark.parametrize("daemon", ["agent", "server"])
+def test_a_daemon_imports_nothing_that_draws(daemon: str) -> None:
+    """It starts on every machine, and many of them in every test of a real world."""
+    script = f"import sys; import rostra.cli.{daemon}, rostra.cli.daemon; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=WITHIN_S, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
 # Files
 
 

@@ -4,7 +4,7 @@
 """
 
 import pytest
-from support.seeds import seeds
+from support.seeds import few_of
 
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.config import AgreedConfig, Repeater, SetAddress
@@ -175,6 +175,6 @@ def test_of_two_repeaters_one_is_enough(lost: str) -> None:
 
 
 @pytest.mark.spec("V-111", "V-113")
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", few_of(4, 8))
 def test_storms_over_datagrams_that_are_lost_and_cut(seed: int) -> None:
     storm(seed, "casts")

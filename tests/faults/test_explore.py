@@ -156,7 +156,7 @@ def test_no_order_of_events_loses_doubles_or_reorders_a_message_of_an_epoch(boun
         SetBounds(changes=1, crashes=1, losses=0, gathers=1),
         SetBounds(changes=2, crashes=1, losses=0, lanes=1),
         SetBounds(changes=2, crashes=1, losses=0, lanes=2),
-        SetBounds(changes=3, crashes=0, losses=0, lanes=2),
+        pytest.param(SetBounds(changes=3, crashes=0, losses=0, lanes=2), marks=pytest.mark.long),
         SetBounds(changes=2, crashes=0, losses=1, lanes=1),
     ],
     ids=str,
@@ -399,7 +399,7 @@ def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBo
         (
             "election",
             "commit-early",
-            "crashes=1 suspicions=0 changes=1",
+            "crashes=0 suspicions=0 changes=1",
             "the leader of term 2 lacks a change of term 1 that was committed",
         ),
         (

@@ -25,10 +25,15 @@ EVERY_SEED_THAT_EVER_FAILED: list[tuple[str, int]] = [
 
 STORMS = [
     *EVERY_SEED_THAT_EVER_FAILED,
-    *[("single", seed) for seed in range(10)],
-    *[("pair", seed) for seed in range(20)],
-    *[("uneven", seed) for seed in range(15)],
-    *[("T-REF", seed) for seed in range(8)],
+    *[("single", seed) for seed in range(6)],
+    *[("pair", seed) for seed in range(12)],
+    *[("uneven", seed) for seed in range(8)],
+    *[("T-REF", seed) for seed in range(5)],
+    *[
+        pytest.param(name, seed, marks=pytest.mark.long)
+        for name, few, many in (("single", 6, 10), ("pair", 12, 20), ("uneven", 8, 15), ("T-REF", 5, 8))
+        for seed in range(few, many)
+    ],
 ]
 
 

@@ -43,6 +43,8 @@ def test_make_looks_for_tests_where_they_may_be(rules: Any) -> None:
     for mark, folders in rules.HOME.items():
         (recipe,) = re.findall(rf"pytest -q -n 2 -m \"?{mark}.*", recipes)
         assert all(folder.rstrip("/") in recipe.split() for folder in folders), recipe
+    looks = " ".join(re.findall(r"pytest .*-m (?:long|\"live).*", recipes))
+    assert all(folder.rstrip("/") in looks.split() for folder in rules.LONG), looks
 
 
 def run(directory: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:

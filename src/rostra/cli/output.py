@@ -13,13 +13,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:  # imported by those alone that draw something: see `consoles`
+    from rich.console import Console
+    from rich.text import Text
 
 PIPE_WIDTH: Final = 10_000
 
@@ -54,30 +55,10 @@ def say(text: object, *, err: bool = False, nl: bool = True) -> None:
     typer.echo(plain(str(text)), err=err, nl=nl)
 
 
-class Plain(Console):
-    """Prints texts as `plain` makes them."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*map(_shown, objects), **options)
-
-
-def _shown(cell: Any) -> Any:
-    if not isinstance(cell, str | Text):
-        return cell
-    text = cell if isinstance(cell, str) else cell.plain
-    if CONTROL.search(text) is None:
-        return cell
-    return plain(text) if isinstance(cell, str) else Text(plain(text), style=cell.style)
-
-
-class Answers(Plain):
-    def on_broken_pipe(self) -> None:
-        """A reader that goes away is for the command to notice: see `common.command`."""
-        raise BrokenPipeError
-
-
-def answers() -> Console:
+def answers() -> "Console":
     """Made when it is needed, so that a replaced sys.stdout gets the answer."""
+    from rostra.cli.consoles import Answers
+
     return Answers(
         file=sys.stdout,
         highlight=False,
@@ -90,7 +71,9 @@ def answers() -> Console:
     )
 
 
-def remarks() -> Console:
+def remarks() -> "Console":
+    from rostra.cli.consoles import Plain
+
     return Plain(file=sys.stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
@@ -120,11 +103,16 @@ def show_rows(rows: Iterable[Any], output: OutputFormat, whole: Any) -> None:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, flexible: int = 0) -> None:
     """`flexible` is the column that folds if the terminal is too narrow."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from rostra.cli.consoles import shown
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column.upper(), overflow="fold", no_wrap=number != flexible)
     for row in rows:
-        table.add_row(*(_shown(cell if isinstance(cell, Text) else str(cell)) for cell in row))
+        table.add_row(*(shown(cell if isinstance(cell, Text) else str(cell)) for cell in row))
     console = answers()
     with console.capture() as drawn:
         console.print(table)
@@ -133,6 +121,8 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, flexibl
 
 
 def heading(text: str) -> None:
+    from rich.text import Text
+
     answers().print(Text(text, style="bold"))
 
 
@@ -145,5 +135,7 @@ def text_of(meta: bytes) -> str:
     return text if text.isprintable() else meta.hex(" ")
 
 
-def coloured(text: str, *, bad: bool = False, warn: bool = False) -> Text:
+def coloured(text: str, *, bad: bool = False, warn: bool = False) -> "Text":
+    from rich.text import Text
+
     return Text(text, style="red" if bad else "yellow" if warn else "")

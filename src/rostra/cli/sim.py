@@ -27,8 +27,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import rostra
 from rostra.cli import explore, replay
 from rostra.cli.common import EXIT_FAILED, EXIT_MISUSE, EXIT_OK, command, complain, option, remark
+from rostra.cli.consoles import Plain
 from rostra.cli.house import HouseCommand, HouseGroup
-from rostra.cli.output import Plain, say
+from rostra.cli.output import say
 from rostra.errors import BadInput, BadStory
 
 if TYPE_CHECKING:  # the simulator takes longer to import than all commands together

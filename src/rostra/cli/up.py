@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rostra.cli.common import Journal, RecordInputs, command, how_to_call, remark
+from rostra.cli.consoles import Plain
 from rostra.cli.house import HouseCommand
-from rostra.cli.output import Plain, say
+from rostra.cli.output import say
 from rostra.config import read_world
 from rostra.errors import BadInput
 from rostra.up.plan import KEPT_TABLES, SHAPE, WorldPlan, of_file, of_shape

@@ -174,12 +174,17 @@ class SimNodes:
         self.carry_out(process, event, node.step(self._world.now + process.skew_s, event))
 
     def flush(self) -> None:
+        world = self._world
         touched = list(self.dirty)
         self.dirty.clear()
+        is_seen = bool(world.observers or world.replicas.of)
         for process in touched:
             if process.node is not None:
-                self.carry_out(process, TURN_ENDED, process.node.flush(self._world.now + process.skew_s))
-                self._world.fronts.keep_pace(process)
+                outputs = process.node.flush(world.now + process.skew_s)
+                if outputs or is_seen:
+                    self.carry_out(process, TURN_ENDED, outputs)
+                if process.path in world.fronts.of:
+                    world.fronts.keep_pace(process)
 
     def _clock(self, process: SimProcess) -> float:
         """What its own clock shows."""

@@ -162,13 +162,13 @@ class Link:
         return hello.yours == self._mine
 
     def step(self, now: Instant, event: Event) -> list[Report]:
+        if type(event) is Ticked:
+            return self._ticked(now, event.late_s)
+        if type(event) is PacketArrived:
+            return self._arrived(now, event.packet)
         match event:
-            case PacketArrived(packet=packet):
-                return self._arrived(now, packet)
             case BatchSubmitted(messages):
                 return self._submitted(now, messages)
-            case Ticked(late_s):
-                return self._ticked(now, late_s)
             case ChannelOpened():
                 return self._channel_opened(now)
             case ChannelClosed():
