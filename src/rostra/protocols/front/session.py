@@ -546,11 +546,13 @@ class ProgramSession:
         """A token of ours for a request of the program, under which the answer is found again."""
         self._asked += 1
         self._waiting[self._asked] = PendingRequest(token, endpoint, request, is_new)
-        self.front.asks(self)
+        self.user.questions += 1
+        self.front.shares.all.questions += 1
         return self.number << TOKEN_BITS | self._asked
 
     def settle(self, our_token: int) -> "PendingRequest":
-        self.front.asks(self, -1)
+        self.user.questions -= 1
+        self.front.shares.all.questions -= 1
         return self._waiting.pop(our_token)
 
     @property
