@@ -314,7 +314,7 @@ class Node:
             self._read += PROOF_WEIGHS
         elif type(message) is Routed:
             self._read += len(message.data) // ENTRY_BYTES
-        self._hand_up(now, received, outputs)
+        self._received(now, received, outputs)
 
     def _let_wait(self, now: Instant, received: Received, outputs: list[Output]) -> None:
         if not self._rest:
@@ -335,17 +335,19 @@ class Node:
         before = [each for each in self._rest if each.sender == peer]
         self._rest = deque([each for each in self._rest if each.sender != peer])
         for each in before:
-            self._hand_up(now, each, outputs)
+            self._received(now, each, outputs)
+
+    def _received(self, now: Instant, received: Received, outputs: list[Output]) -> None:
+        message = received.message
+        if type(message) is Inquiry and message.to == self.path:
+            memory = self._recall(now, message.about, message.asker)
+            answer = InquiryReply(message.id, message.asker, self.path, memory)
+            self._outbox.setdefault(received.sender, []).append(answer)
+        else:
+            self._drive(now, received, outputs)
 
     def _hand_up(self, now: Instant, report: Event | Effect, outputs: list[Output]) -> None:
         match report:
-            case Received(sender, message):
-                if type(message) is Inquiry and message.to == self.path:
-                    memory = self._recall(now, message.about, message.asker)
-                    answer = InquiryReply(message.id, message.asker, self.path, memory)
-                    self._outbox.setdefault(sender, []).append(answer)
-                else:
-                    self._drive(now, report, outputs)
             case Removed(Because(accused=peer)) if peer in self._replicated:
                 self._hold(peer, [report], outputs)
             case LinkDown(peer):

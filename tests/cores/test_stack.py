@@ -251,6 +251,26 @@ def test_a_service_that_keeps_nothing_is_passed_over() -> None:
     assert stack.step(0.0, link) == [Noted("base", "LinkUp")]
 
 
+class Watchful(Engaged):
+    """Hears of refusals even while it keeps nothing."""
+
+    name = ServiceName["Watchful"]("watchful host")
+    takes = ()
+    hears_always = (Ignored,)
+
+
+def test_a_service_that_keeps_nothing_still_hears_what_it_always_hears() -> None:
+    stack = Stack(Watchful(), Upper(lambda me: [Ignored("it", "why")]), Base())
+    link = LinkUp(EU, 1)
+
+    assert stack.step(0.0, link) == [Noted("upper host after base", "LinkUp")]
+    assert stack.step(0.0, GONE) == [
+        Noted("watchful host after upper host", "EndpointGone"),
+        Ignored("it", "why"),
+        Noted("upper host after base", "EndpointGone"),
+    ], "what came with it is heard too"
+
+
 ENGAGED = [each for each in SERVICES if "self.engaged" in inspect.getsource(each)]
 
 

@@ -17,7 +17,8 @@ own type. An event that no service takes goes to the last one, which returns `Ig
 **Effects** of a service are shown to the services before it in the list that declare one of their types, the
 nearest first, before they leave the stack. Each consumes what is for it and passes on the rest. So a delegate
 learns of a membership change before all others of its LAN (N7). A service that keeps nothing (`engaged`) is
-passed over: a host pays only for the kinds of groups that its programs use.
+passed over, unless it must hear the effect even then (`hears_always`): a host pays only for the kinds of
+groups that its programs use.
 
 **Calls** happen within the step: a service calls one after it by name, with an event, and gets its effects.
 A service may also act as a neighbour of another one (`guest`). Messages from outside in the name of such a
@@ -31,7 +32,7 @@ to; the node passes them directly to it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence, Sized
 from math import inf
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from rostra.core.effects import (
     Asked,
@@ -50,6 +51,8 @@ from rostra.names import Domain
 
 S = TypeVar("S", bound="Service")
 
+
+_ALWAYS: Final[Collection[Sized]] = (("always",),)
 
 Hearing = tuple[int, Collection[Sized], Callable[[Instant, Sequence[Effect]], Sequence[Effect]]]
 """The place of a service, its `engaged`, and its `hear`."""
@@ -70,7 +73,8 @@ class Service(ABC):
     takes: Collection[type] = ()  # kinds of events, of messages and of requests
     lanes: ClassVar[Collection[type]] = ()  # kinds of events that are its alone, and frequent
     hears: ClassVar[Collection[type] | None] = None  # kinds of effects of services after it; None: every kind
-    engaged: Collection[Sized] = (("always",),)  # while all of these tables are empty, it hears nothing
+    engaged: Collection[Sized] = _ALWAYS  # while all of these tables are empty, it hears nothing
+    hears_always: ClassVar[Collection[type]] = ()  # but for these kinds
     guest: Domain | None = None  # the neighbour of another service that it pretends to be
     stack: "Stack"
 
@@ -162,7 +166,7 @@ class Stack:
 
     def _hearings(self, at: int, kinds: frozenset[type]) -> list[Hearing]:
         hearings = self._shown[at][kinds] = [
-            (self._at[each.name], each.engaged, each.hear)
+            (self._at[each.name], each.engaged if kinds.isdisjoint(each.hears_always) else _ALWAYS, each.hear)
             for each in self._hearers[at]
             if each.hears is None or not kinds.isdisjoint(each.hears)
         ]

@@ -74,7 +74,10 @@ def names_led(members: Members) -> bool:
     their LAN; while two kinds meet, some of one and some of the other."""
     for member in members:
         if type(member.attributes) is not DelegateAttributes:
-            return is_led(member) or is_led(members[-1])
+            last = members[-1]
+            if member.kind is None and last.kind is None:  # as in most groups
+                return False
+            return is_led(member) or is_led(last)
     return False
 
 

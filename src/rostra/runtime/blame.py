@@ -36,13 +36,13 @@ class Blame:
     def __init__(self, process: "Process") -> None:
         self._process = process
         self._began = process.loop.time()
-        self._until: dict[tuple[Domain, Domain], float] = {}
+        self.until: dict[tuple[Domain, Domain], float] = {}  # by node and peer: none, nearly always
 
     def remember(self, hosted: "HostedNode") -> None:
         """A node begins: with what an earlier life of it wrote down."""
         for peer, times in hosted.store.blamed().items():
             for_s = held_off_s(times)
-            until = self._until[hosted.path, peer] = self._began + for_s
+            until = self.until[hosted.path, peer] = self._began + for_s
             if until > self._process.loop.time():
                 why = f"a message of it made {hosted.path} fail, {times} times"
                 hosted.trouble[peer] = f"held off for {for_s:g} s: {why}"
@@ -50,13 +50,12 @@ class Blame:
 
     def left_s(self, node: Domain, peer: Domain) -> float:
         """How long nothing of this peer is taken yet; nearly always 0."""
-        until = self._until.get((node, peer)) if self._until else None
+        until = self.until.get((node, peer)) if self.until else None
         return 0.0 if until is None else max(0.0, until - self._process.loop.time())
 
     def holds_off(self, node: Domain, event: Event) -> bool:
-        if not self._until or (peer := _sender(event)) is None:
-            return False
-        return self.left_s(node, peer) > 0
+        peer = _sender(event)
+        return peer is not None and self.left_s(node, peer) > 0
 
     def failed(self, hosted: "HostedNode", event: Event, error: Exception) -> None:
         """Before the process ends: say, and write down, whose message it was."""
@@ -72,9 +71,9 @@ class Blame:
     def tick(self) -> None:
         """Forgive peers that caused no failure for long."""
         now = self._process.loop.time()
-        for (node, peer), until in list(self._until.items()):
+        for (node, peer), until in list(self.until.items()):
             if now > until + MOST_S:
-                del self._until[node, peer]
+                del self.until[node, peer]
                 if (hosted := self._process.hosted_nodes.get(node)) is not None:
                     with contextlib.suppress(StoreFailed):
                         hosted.store.forgive(peer)

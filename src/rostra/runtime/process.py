@@ -448,7 +448,11 @@ class Process:
     @property
     def turn_is_long(self) -> bool:
         """Has it used its share of the processor? That costs a system call to ask: the clock first."""
-        return self.clock() - self.now > TURN_CPU_S and self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
+        return (
+            self._in_turn
+            and self.clock() - self.now > TURN_CPU_S
+            and self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
+        )
 
     def write_next_turn(self, writer: Writes) -> bool:
         """As the next turn ends, if that begins at once because a connection had its share of this one and
@@ -509,7 +513,8 @@ class Process:
         if self._waiting or self._writers:
             self.loop.call_soon(self._begin_turn)
         for programs, link in self._paced:
-            programs.front.keep_pace(link.backlog)
+            if (backlog := link.backlog) or programs.front.held_back:
+                programs.front.keep_pace(backlog)
         if self._resume:
             resume, self._resume = self._resume, []
             for connection in resume:
@@ -538,8 +543,11 @@ class Process:
             for hosted in stepped:
                 if hosted.gone:
                     continue
-                self._carry_out(hosted, TURN_ENDED, hosted.node.flush(self.now))
-            self.step_inner()
+                outputs = hosted.node.flush(self.now)
+                if outputs or hosted.observers:
+                    self._carry_out(hosted, TURN_ENDED, outputs)
+            if self._inner:
+                self.step_inner()
             logging, self._logging = self._logging, {}
             for hosted in logging:
                 self.step(hosted, hosted.store.sync_logs())
@@ -552,7 +560,7 @@ class Process:
     def _take(self, hosted: HostedNode, event: Event) -> None:
         if hosted.gone:
             return
-        if self.blame.holds_off(hosted.path, event):
+        if self.blame.until and self.blame.holds_off(hosted.path, event):
             self.record.count("messages_held_off")
             return
         outputs: list[Output] | None = None

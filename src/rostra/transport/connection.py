@@ -136,6 +136,7 @@ class Connection(asyncio.BufferedProtocol):
         "_bulk",
         "_half_received",
         "_held",
+        "_is_counted",
         "_items",
         "_paused",
         "_read",
@@ -161,6 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = False
         self._held = Hold.NOT
         self._half_received: HalfReceived | None = None
+        self._is_counted = False  # there: it holds something
         self._why = ""
         self._aborted = False
 
@@ -186,18 +188,19 @@ class Connection(asyncio.BufferedProtocol):
         self._items += len(items)
         if self._read > READ_PER_TURN_BYTES_MAX or self._items > READ_PER_TURN_ITEMS_MAX:
             self._turns.resume_next_turn(self)
-        if items:
-            self._take(items)
-        while reader.stalled:
-            if more := reader.feed(b""):
-                self._take(more)
-        if self._half_received is not None and self.is_open:
-            self._half_received.note(self, reader.bytes_held, anew=bool(items))
+        came = items
+        while came:
+            if reader.over:
+                self._take_last(came)
+            else:
+                self.role.arrived(came)
+            came = reader.feed(b"") if reader.stalled else []
+        half_received = self._half_received
+        if half_received is not None and ((held := reader.bytes_held) or self._is_counted) and self.is_open:
+            self._is_counted = held > 0
+            half_received.note(self, held, anew=bool(items))
 
-    def _take(self, items: list[Arrived]) -> None:
-        if not self._reader.over:
-            self.role.arrived(items)
-            return
+    def _take_last(self, items: list[Arrived]) -> None:
         *good, last = items
         if good:
             self.role.arrived(good)

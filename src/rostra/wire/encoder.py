@@ -79,9 +79,10 @@ class Encoder:
                 raise TooLarge(
                     f"a packet of {len(packet.messages)} messages", fix=f"at most {PACKET_MESSAGES_MAX}"
                 )
-            packet = replace(
-                packet, messages=tuple([self._pasted(m) if _is_long(m) else m for m in packet.messages])
-            )
+            if any(map(_is_long, packet.messages)):
+                packet = replace(
+                    packet, messages=tuple([self._pasted(m) if _is_long(m) else m for m in packet.messages])
+                )
         return self._frame(FrameKind.LINK, packet)
 
     def tells(self, items: list[Answered | Told]) -> bytes:

@@ -106,7 +106,10 @@ class FrameReader:
             data, self._pending, self.stalled = bytes(self._pending) + data, bytearray(), False
         if not self.over:
             try:
-                self._feed(memoryview(data), items)
+                if self._pending:
+                    self._feed(memoryview(data), items)
+                else:
+                    self._pending += data[self._frames(memoryview(data), items) :]
             except PeerError as error:
                 # A new one, because this one remembers where it was raised and would keep the bytes alive.
                 items.append(type(error)(error.what, fix=error.fix))
@@ -308,8 +311,10 @@ class FrameReader:
                 ]
             return
         if isinstance(said, Asks):
-            self._require_greeting("Asks")
-            items += [_checked(ask) for ask in said.asks]
+            if not self._greeted:
+                raise _too_early("Asks")
+            for ask in said.asks:
+                items.append(_checked(ask))
         else:
             self._program_frame(said, FrameKind.TO_AGENT, items)
 

@@ -163,6 +163,8 @@ class AgreedAgent(Service):
         self._number = 0
         self._token = FIRST_TOKEN
         self._own: dict[int, tuple[Group, Endpoint] | None] = {}  # what we asked other services, and for whom
+        self._has_asked: list[int] = []  # our first token, if so; its answer may come after its endpoint went
+        self.engaged = (self.groups, self._has_asked)
         self._left: list[tuple[Group, Endpoint]] = []  # while they claimed
         self._waits = False  # for AGAIN
         self.drains: list[Draining] = []
@@ -236,8 +238,6 @@ class AgreedAgent(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Answers to our own questions; and members that another service put out."""
-        if self._token == FIRST_TOKEN and not self.groups:
-            return effects
         rest: list[Effect] = []
         for effect in effects:
             if type(effect) is Answer and effect.token < FIRST_TOKEN:
@@ -302,7 +302,7 @@ class AgreedAgent(Service):
             self._claim(now, event, out)
         else:
             look = GroupCall(group, LookAt())
-            self._call(now, CALL_AGENT, Asked(me, self._own_token(group, me), look), out)
+            self._call(now, CALL_AGENT, Asked(me, self._own_token((group, me)), look), out)
 
     def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         """The kind; and with it the place in the directory, where no notices are wanted (D7). If the group is
@@ -312,7 +312,7 @@ class AgreedAgent(Service):
             return
         meta = member_sheet(event.meta).meta
         join = Join(event.group, online=False, meta=meta, group_kind=event.group_kind)
-        token = self._own_token(event.group, event.endpoint)
+        token = self._own_token((event.group, event.endpoint))
         self._call(now, CLAIM_AGENT, JoinClaimed(event.endpoint, token, join), out)
 
     def _found(
@@ -426,9 +426,7 @@ class AgreedAgent(Service):
             return
         presence = self._agent.endpoints.get(me)
         if presence is not None and group in presence.groups:
-            self._token -= 1
-            self._own[self._token] = None
-            self._call(now, AGENT, Asked(me, self._token, Leave(group)), out)
+            self._call(now, AGENT, Asked(me, self._own_token(None), Leave(group)), out)
             stamp = (self._agent.incarnation, self._agent.counter)
             out.append(AgreedUnlisted(me, group, stamp, Cause.LEAVE))
 
@@ -456,7 +454,7 @@ class AgreedAgent(Service):
         known = self.groups.setdefault(group, HostGroup(kind))
         known.members[me] = HostMember(stage, paused=member.paused)
         join = Join(group, online=False, meta=member_sheet(stage.meta).meta, group_kind=kind)
-        self._call(now, CLAIM_AGENT, JoinClaimed(me, self._own_token(group, me), join), out)
+        self._call(now, CLAIM_AGENT, JoinClaimed(me, self._own_token((group, me)), join), out)
 
     def _forget(self, group: Group, me: Endpoint) -> None:
         known = self.groups[group]
@@ -783,9 +781,11 @@ class AgreedAgent(Service):
         self._number += 1
         return HostQuestion(self.host, self._agent.incarnation, self._number)
 
-    def _own_token(self, group: Group, me: Endpoint) -> int:
+    def _own_token(self, about: tuple[Group, Endpoint] | None) -> int:
         self._token -= 1
-        self._own[self._token] = (group, me)
+        self._own[self._token] = about
+        if not self._has_asked:
+            self._has_asked.append(self._token)
         return self._token
 
     def _call(self, now: Instant, name: ServiceName[Any], event: Event, out: list[Effect]) -> None:

@@ -72,11 +72,13 @@ _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 
 class CallServer(Service):
     name = CALL_SERVER
+    hears_always = (GroupIsOver, MembersPutOut)
     takes = (GroupAsked, GroupAnswer, GroupEnded)
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.waiting: dict[str, GroupAsked] = {}  # by request
+        self.engaged = (self.waiting,)
 
     @property
     def _neighbours(self) -> Neighbours:
@@ -111,9 +113,6 @@ class CallServer(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Effects of the agreed server: outcomes that are waited for, and groups that are over."""
-        kinds = set(map(type, effects))
-        if not self.waiting and GroupIsOver not in kinds and MembersPutOut not in kinds:
-            return effects
         out: list[Effect] = []
         for effect in effects:
             if isinstance(effect, GroupIsOver):

@@ -116,6 +116,7 @@ AnyStation = Station | NegotiatedStation
 class OrderAgent(Service):
     name = ORDER_AGENT
     hears = (Answer, Tell, AgreedChanged, OrderRecorded)
+    hears_always = (AgreedChanged, OrderRecorded)
     takes = (
         *(OrderSubmitted, FramesHeard, Paused, Resumed, CarriedFrame, ForgetOrdered, RoomChanged, LogsSynced),
         *(OrderJoinAsked, OrderLeaveAsked, EndpointGone, Close, LinkUp, LinkMoved, LinkDown),
@@ -135,6 +136,7 @@ class OrderAgent(Service):
         self._last: list[Effect] = []  # of stations that were closed in this step
         self.stations: dict[Group, AnyStation] = {}
         self.monitored = MonitoredGroups(self)
+        self.engaged = (*self.monitored.engaged,)
         self._numbers = 0  # that stations which are gone have used in this life
         self._bytes = (config or FifoConfig()).datagram_bytes
         self._lan = parent(host)

@@ -122,11 +122,13 @@ class AskedClaim(Struct, eq=False):
 class ClaimAgent(Service):
     name = CLAIM_AGENT
     hears = (Send, Tell)
+    hears_always = (Tell,)
     takes = (ClaimAnswer, JoinClaimed, ClaimKept, LinkUp, LinkDown, LinkMoved)
 
     def __init__(self, host: Domain, registry: Registry) -> None:
         self.host = host
         self.held: dict[Group, GroupKind] = {}
+        self.engaged = (self.held,)
         self.made: set[Group] = set()  # of those with ``stable="disk"``: whose order we may begin
         self.begun: dict[Group, str] = {}  # and of which we have one on disk: its name
         self.recorded: dict[Group, str] = {}  # and which of these the server of the scope has recorded

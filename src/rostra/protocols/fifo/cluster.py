@@ -120,6 +120,8 @@ class ClusterCore(Service):
         self.channel, self.address = channel or Channel(), address
         self.host = self.guest = delegate_host(self.lan)
         self.local: LocalServer | None = None  # made when the first group needs it
+        self._appeared: set[Domain] = set()  # our host, from then on: before, no message is for it
+        self.engaged = (self._appeared,)
         self.me = self.mouth = NOBODY  # its endpoints: the delegate's and the aggregate's
         self.groups: dict[Group, DelegateCore] = {}
         self.aggregates: dict[Group, Aggregate] = {}
@@ -246,6 +248,7 @@ class ClusterCore(Service):
     def _connect(self, now: Instant, epoch: int, out: list[Effect]) -> None:
         """The delegate's host appears: a child like any other, except that its link is a function call."""
         self.local = LocalServer(self.host, incarnation=epoch, gate=DelegateGate())
+        self._appeared.add(self.host)
         self.mouth = NOBODY
         self.aggregates.clear()
         self._numbers.clear()

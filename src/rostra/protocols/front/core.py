@@ -136,7 +136,7 @@ class FrontCore:
         self._dying: dict[str, tuple[ProgramSession, EndpointGone | Asked]] = {}  # by name: to be stepped
         self._entering = EnteringTable()  # of whom it is not known yet whether they may
         self._arrivals = 0
-        self._long_turn = 0  # the last one that had no time
+        self._long_turn = 0  # the present one, if it has no time
         self._tick_due = port.now + WATCH_TICK_S
         host = port.stack.find(HOST)
         window_bytes = host.config.window_bytes if host is not None else 0
@@ -190,7 +190,7 @@ class FrontCore:
         endpoints = list(session.endpoints.values())
         without_one = session.held.pop(Endpoint(""), ())  # and not refused yet
         self.shares.give(session.user, "memberships", len(without_one))
-        self.asks(session, -session.open_questions)
+        self.shares.give(session.user, "questions", session.open_questions)
         self.shares.give(session.user, "programs")
         session.link.ended()
         if endpoints:
@@ -267,22 +267,21 @@ class FrontCore:
         user, held, kind = session.user, session.held.get(endpoint, ()), type(request)
         is_new = kind is Open or (kind in HOLDS and holding(request) not in held)
         takes: What = "questions"
-        refusal = self.shares.refusal(user, takes) if self.shares.asks_much(user) else None
+        shares = self.shares
+        # Could this user be above its share? A cheap test for every request, before the exact one.
+        asks_much = shares.all.questions + user.questions >= shares.limits.questions_max
+        refusal = shares.refusal(user, takes) if asks_much else None
         if refusal is None and is_new:
             takes = "endpoints" if kind is Open else "memberships"
-            refusal = self.shares.refusal(user, takes)
+            refusal = shares.refusal(user, takes)
         if refusal is not None:
             self.port.count("over_share", takes)
             return denied(refusal)
         if is_new:
-            self.shares.take(user, takes)
+            shares.take(user, takes)
             if takes == "memberships":
                 session.held.setdefault(endpoint, set()).add(holding(request))
         return is_new
-
-    def asks(self, session: ProgramSession, count: int = 1) -> None:
-        session.user.questions += count
-        self.shares.all.questions += count
 
     def settled(
         self, session: ProgramSession, endpoint: Endpoint, request: Any, result: Any, *, is_new: bool = False
@@ -370,7 +369,8 @@ class FrontCore:
             return
         token, endpoint, request, is_new = pending
         result = answer.result
-        self.settled(session, endpoint, request, result, is_new=is_new)
+        if is_new or type(request) in GIVES_BACK:
+            self.settled(session, endpoint, request, result, is_new=is_new)
         if type(result) is Opened:
             number = incarnation_of(result.endpoint)
             session.endpoints[number] = result.endpoint
@@ -642,11 +642,12 @@ class FrontCore:
 
     def has_no_time(self) -> bool:
         """Has this turn no time for further requests? The clock is read once in `LOOK_EVERY` calls."""
-        turn = self.port.turn
         self._arrivals += 1
-        if self._arrivals % LOOK_EVERY == 0 and self._long_turn != turn and self.port.turn_is_long:
-            self._long_turn = turn
-        return self._long_turn == turn
+        if self._long_turn and self._long_turn != self.port.turn:
+            self._long_turn = 0
+        if self._arrivals % LOOK_EVERY == 0 and not self._long_turn and self.port.turn_is_long:
+            self._long_turn = self.port.turn
+        return self._long_turn > 0
 
     def join_soon(self, session: ProgramSession, join: Event, then: Callable[[], None] | None = None) -> None:
         """Join at the end of the turn, with all other joins of it. Its later requests wait for that."""

@@ -554,7 +554,8 @@ class ProgramSession:
         self._waiting[self._asked] = PendingRequest(token, endpoint, request, is_new)
         if is_new and endpoint:
             self._joins.setdefault(endpoint, {})[self._asked] = None
-        self.front.asks(self)
+        self.user.questions += 1
+        self.front.shares.all.questions += 1
         return self.number << TOKEN_BITS | self._asked
 
     def settle(self, our_token: int) -> "PendingRequest | None":
@@ -562,7 +563,8 @@ class ProgramSession:
         pending = self._waiting.pop(our_token, None)
         if pending is None:
             return None
-        self.front.asks(self, -1)
+        self.user.questions -= 1
+        self.front.shares.all.questions -= 1
         if pending.is_new and (joins := self._joins.get(pending.endpoint)) is not None:
             del joins[our_token]
             if not joins:

@@ -66,10 +66,6 @@ class Shares:
             fix=f"give some back, or raise {what}_max under [agents]",
         )
 
-    def asks_much(self, user: User) -> bool:
-        """Could this user be above its share? A cheap test for every request, before the exact one."""
-        return self.all.questions + user.questions >= self.limits.questions_max
-
     def take(self, user: User, what: What, count: int = 1) -> None:
         for holder in (user, self.all):
             setattr(holder, what, getattr(holder, what) + count)

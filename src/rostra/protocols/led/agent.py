@@ -163,6 +163,7 @@ FIRST_TOKEN: Final = -(1 << 61)
 class LedAgent(Service):
     name = LED_AGENT
     hears = (Answer, Tell, SignpostsFound)
+    hears_always = (Tell, SignpostsFound)
     takes = (
         *(JoinLed, LeaveLed, Close, EndpointGone, *get_args(AnySetRequest)),
         *(CarriedLetter, SpreadLetter, RegistrarsTold, LinkUp, LinkDown, LinkMoved),
@@ -193,6 +194,7 @@ class LedAgent(Service):
         self._floor = 0  # of numbers of sets that we forgot
         self._token = FIRST_TOKEN
         self._own: dict[int, Group] = {}
+        self.engaged = (self._own,)
         self._letters: deque[tuple[Domain, AnyLetter]] = deque()  # to ourselves
         self._stood: dict[Group, Stood] = {}  # as observers were shown it
         self._left: list[tuple[Endpoint, Group]] = []  # those that left while the kind was claimed for them

@@ -291,12 +291,15 @@ class Link:
         state = self.state
         assert isinstance(state, Together), f"{self.me} has no epoch with {self.peer} to say this in"
         size, step = len(messages), self.config.packet_messages_max
-        pieces = (
-            [messages[start : start + step] for start in range(0, size, step)] if size > step else [messages]
-        )
-        # Once for each message: the list of a crowd is long, and its acknowledgement comes in a busy turn.
-        weights = [sum(map(self._weigh, piece)) for piece in pieces]
-        weight = sum(weights)
+        # Weighed once for each message: the list of a crowd is long, and its acknowledgement comes in a busy
+        # turn.
+        if size <= step:
+            pieces, weight = [messages], sum(map(self._weigh, messages))
+            weights = [weight]
+        else:
+            pieces = [messages[start : start + step] for start in range(0, size, step)]
+            weights = [sum(map(self._weigh, piece)) for piece in pieces]
+            weight = sum(weights)
         if (
             state.queued + size > self.config.queue_messages_max
             or state.queued_bytes + weight > self.config.queue_bytes_max

@@ -182,7 +182,7 @@ class Collections:
     # Questions that wait until others of the same source about the same group are answered
 
     def must_wait(self, source: Domain, group: Group) -> bool:
-        return self._asked_about[source, group] >= AT_ONCE_MAX
+        return self._asked_about.get((source, group), 0) >= AT_ONCE_MAX
 
     def wait(self, source: Domain, message: ResolveRequest) -> None:
         self.asked_by[source] += 1

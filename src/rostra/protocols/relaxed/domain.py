@@ -411,7 +411,7 @@ class DomainServer(Service):
             self._ignore(message, "request already open")
             return
         per_host = 1 if relation is CHILD and self.cluster else SERVERS_WEIGH
-        if self.collections.asked_by[sender] >= self._config.questions_of_host_max * per_host:
+        if self.collections.asked_by.get(sender, 0) >= self._config.questions_of_host_max * per_host:
             self._ignore(message, "too many questions")
             return
         if self.collections.must_wait(sender, message.group):
@@ -437,7 +437,7 @@ class DomainServer(Service):
             if self.cluster:
                 agents = tuple(agent for agent in self.table.child_holders(group) if agent != sender)
                 parts.append(self._part(message, Side.INNER, agents, targets, besides=sender))
-        if not any(part.waiting for part in parts) and not any(part.questions for part in parts):
+        if not any(part.waiting or part.questions for part in parts):
             for each in messages:
                 self._reply(each.id, sender, group, ())
             return

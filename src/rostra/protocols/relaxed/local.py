@@ -614,15 +614,15 @@ class LocalServer(Service):
         if entry is None or entry.group != group:
             out.append(Ignored("ResolveReply", why="late reply"))
             return
-        united = self._with_local(group, members)
         if entry.kind is QueryKind.MERGE:
             self.resolves.close(entry)
             waiting = tuple([me for me, _ in entry.waiters])
+            united = self._with_local(group, members)
             out.append(Tell(waiting, Joined(group, united, Cause.MERGE, Part(True, group.scope))))
             return
         table = self.groups.get(group)
         if members or table is None:
-            absolute = Absolute(group, united)
+            absolute = Absolute(group, self._with_local(group, members))
         else:
             absolute = table.answer(group, isolated=False)  # our own list, and perhaps encoded before
         self.resolves.settle_up_to(entry, absolute, out)

@@ -184,6 +184,6 @@ def weight(message: object) -> int:
     """About how many bytes a queued message keeps alive that no table of ours holds anyway."""
     if type(message) is Routed:
         return len(message.data)
-    if type(message) is ResolveReply:
+    if type(message) is ResolveReply and message.members:
         return MEMBER_BYTES * len(message.members) + sum([len(member.meta) for member in message.members])
     return len(message.document) if type(message) is InquiryReply else 0

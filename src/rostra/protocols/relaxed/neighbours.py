@@ -143,7 +143,7 @@ class Neighbours:
 
     def hop_towards(self, server: Domain) -> Domain | None:
         """The same for any server, of a host or of a domain; None if it is ourselves."""
-        return server if server == self.parent else self.next_hop(server)
+        return server if server in self.up or server == self.parent else self.next_hop(server)
 
     def speaks_for(self, peer: Domain, source: Domain) -> bool:
         """Is the source behind this neighbour? Behind a host, a cluster's child, is only that host."""

@@ -146,19 +146,18 @@ class Resolves:
         """Answer the calls that wait for this request, each endpoint's in their order; and all followers that
         wait without a call by one notice."""
         self.close(entry)
-        automatic = tuple([me for me, token in entry.waiters if token is AUTO])
         first: list[int] = []  # calls that came before the one that the agent tells
-        told: set[Endpoint] = set()
+        told: dict[Endpoint, None] = {}
         later: list[int] = []
         for me, token in entry.waiters:
             if token is AUTO:
-                told.add(me)
+                told[me] = None
             else:
                 (later if me in told else first).append(token)
         for token in first:
             self._answer(entry, token, absolute, out)
-        if automatic:
-            out.append(Tell(automatic, absolute))
+        if told:
+            out.append(Tell(tuple(told), absolute))
         for token in later:
             self._answer(entry, token, absolute, out)
 
@@ -179,9 +178,8 @@ class Resolves:
             result = Resolved(tuple([(s, question.found[s]) for s in question.scopes]), question.isolated)
         self._forget_question(question, out)
         lists = (absolute.members,) if question.scopes is None else question.found.values()
-        if (
-            any(map(names_led, lists)) and question.token >= 0
-        ):  # a program's; services ask for what the directory has
+        is_programs = question.token >= 0  # services ask for what the directory has
+        if is_programs and any(map(names_led, lists)):
             out.append(SignpostsFound(question.endpoint, question.token, absolute.group.name, result))
         else:
             out.append(Answer(question.token, result))

@@ -183,13 +183,9 @@ class Trail:
         tested first."""
         kind = type(event)
         if kind.recalls:
-            self._views.extend(
-                [
-                    (now, note)
-                    for effect in effects
-                    if isinstance(effect, Recallable) and (note := effect.recalled()) is not None
-                ]
-            )
+            for effect in effects:
+                if isinstance(effect, Recallable) and (note := effect.recalled()) is not None:
+                    self._views.append((now, note))
         if kind is Received:
             message = event.message  # type: ignore[attr-defined]
             said = type(message)
@@ -199,7 +195,7 @@ class Trail:
                 if message.cause is Cause.MERGE and message.complete_for is not None:
                     self._returned(now, event.sender, message.complete_for)  # type: ignore[attr-defined]
                 self._saw_members(now, message.members, effects)
-            elif said is ResolveReply:
+            elif said is ResolveReply and message.members:
                 self._saw_members(now, message.members, effects)
             elif said is DomainFailed:
                 self._failed(now, event.sender, message, effects)  # type: ignore[attr-defined]
