@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rostra.client.calls import CallTally, answer, escaped, has_marks, opened, request
+from rostra.client.calls import CallTally, all_escaped, answer, escaped, has_marks, opened, request
 from rostra.groups.items import Gone
 from rostra.names import Endpoint
 
@@ -14,6 +14,12 @@ MEMBERS = [Endpoint(f"eu.paris.h1/p#{n}") for n in range(5)]
 def test_a_message_of_a_program_comes_out_as_it_went_in(payload: bytes) -> None:
     assert opened(escaped(payload)) == (b"", b"", payload)
     assert has_marks([payload]) is (payload[:1] == b"\xc1")
+
+
+@given(st.lists(st.binary(max_size=3) | st.just(b"\xc1plain"), max_size=5))
+def test_messages_that_are_sent_together_come_out_as_they_went_in(payloads: list[bytes]) -> None:
+    assert [opened(each) for each in all_escaped(payloads)] == [(b"", b"", each) for each in payloads]
+    assert has_marks(payloads) is any(each.startswith(b"\xc1") for each in payloads)
 
 
 @given(st.binary(min_size=16, max_size=16), st.binary(max_size=20))

@@ -9,6 +9,7 @@ another mark before it, so what a program sends is never taken for something els
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -29,12 +30,19 @@ CALLS_REMEMBERED: Final = 10_000
 """Calls that are over, whose late answers are dropped."""
 
 
+_FIRST: Final = itemgetter(slice(1))
+
+
 def escaped(payload: bytes) -> bytes:
     return PLAIN + payload if payload[:1] == MARK else payload
 
 
 def has_marks(bodies: Iterable[bytes]) -> bool:
-    return MARK in [body[:1] for body in bodies]
+    return MARK in map(_FIRST, bodies)
+
+
+def all_escaped(payloads: list[bytes]) -> list[bytes]:
+    return [escaped(each) for each in payloads] if has_marks(payloads) else payloads
 
 
 def request(token: bytes, payload: bytes) -> bytes:

@@ -220,9 +220,7 @@ class Conversation(OneReader):
         count = 0
         for first in rest:
             most = max(1, min(BLOCK_BYTES // (len(checked(first)) + 3), (self._first_credit or 4) // 4))
-            chunk = [first, *islice(rest, most - 1)]
-            if set(map(type, chunk)) != _BYTES or max(map(len, chunk)) > MESSAGE_BYTES_MAX:
-                chunk = [checked(payload) for payload in chunk]
+            chunk = all_checked([first, *islice(rest, most - 1)])
             for block in blocks_of(chunk):
                 size = sum(map(len, block))
                 while not self._room(len(block), size):
@@ -490,6 +488,12 @@ def checked(payload: object) -> bytes:
     if len(payload) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message of {len(payload)} bytes", fix=f"send at most {MESSAGE_BYTES_MAX} at once")
     return payload
+
+
+def all_checked(payloads: list[bytes]) -> list[bytes]:
+    if set(map(type, payloads)) == _BYTES and max(map(len, payloads)) <= MESSAGE_BYTES_MAX:
+        return payloads
+    return [checked(payload) for payload in payloads]
 
 
 def blocks_of(chunk: list[bytes]) -> Iterable[list[bytes]]:

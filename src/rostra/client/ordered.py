@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -32,13 +32,20 @@ from rostra.client.calls import (
     WANTS,
     CallTally,
     Want,
+    all_escaped,
     answer,
     escaped,
     has_marks,
     opened,
     request,
 )
-from rostra.client.conversation import BLOCK_BYTES, UNREAD_BYTES_MAX, UNREAD_ITEMS_MAX, blocks_of
+from rostra.client.conversation import (
+    BLOCK_BYTES,
+    UNREAD_BYTES_MAX,
+    UNREAD_ITEMS_MAX,
+    all_checked,
+    blocks_of,
+)
 from rostra.client.conversation import checked as checked_payload
 from rostra.client.session import within
 from rostra.client.streams import Items, OneReader, again
@@ -271,7 +278,7 @@ class Ordered(ShowsViews, OneReader):
         try:
             for first in rest:
                 most = max(1, min(BLOCK_BYTES // (len(checked_payload(first)) + 3), HANDED_MESSAGES // 8))
-                chunk = [escaped(checked_payload(each)) for each in (first, *islice(rest, most - 1))]
+                chunk = all_escaped(all_checked([first, *islice(rest, most - 1)]))
                 for block in blocks_of(chunk):
                     said.append(self._say(block))
                 while said and (said[0].done() or len(self._outgoing) > 1):
@@ -644,7 +651,7 @@ class Ordered(ShowsViews, OneReader):
         while count and self._handed:
             handed = self._handed[0]
             some = min(count, handed.left)
-            handed.receipts += [Receipt(position + nth, view) for nth in range(some)]
+            handed.receipts += map(Receipt, range(position, position + some), repeat(view))
             handed.left -= some
             position, count = position + some, count - some
             if not handed.left:

@@ -156,7 +156,7 @@ class Moved(NumberedItem, frozen=True, repr_omit_defaults=True):
     because: str
 
 
-class Receipt(Struct, frozen=True):
+class Receipt(Struct, frozen=True, gc=False):
     """The receipt of a message that we sent: its position in the group's order, and the view it is in."""
 
     position: int
