@@ -448,11 +448,8 @@ class Process:
     @property
     def turn_is_long(self) -> bool:
         """Has it used its share of the processor? That costs a system call to ask: the clock first."""
-        return (
-            self._in_turn
-            and self.clock() - self.now > TURN_CPU_S
-            and self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
-        )
+        looked = self._in_turn and self.clock() - self.now > TURN_CPU_S
+        return looked and self.cpu_clock() - self.lag.cpu_s > TURN_CPU_S
 
     def write_next_turn(self, writer: Writes) -> bool:
         """As the next turn ends, if that begins at once because a connection had its share of this one and
