@@ -469,13 +469,9 @@ class Process:
     def hanging_up(self, connection: Connection, error: RostraError) -> None:
         self.record.count("refused", error.code)
         who = connection.role.name or connection.peer.rpartition(":")[0] or connection.peer
+        kind = f"{who} {error.code}"
         self.record.note_rarely(
-            f"{who} {error.code}",
-            "refused",
-            who=who,
-            peer=connection.peer,
-            code=error.code,
-            because=error.what,
+            kind, "refused", who=who, peer=connection.peer, code=error.code, because=error.what
         )
 
     def _begin_turn(self) -> None:
@@ -543,8 +539,7 @@ class Process:
                 outputs = hosted.node.flush(self.now)
                 if outputs or hosted.observers:
                     self._carry_out(hosted, TURN_ENDED, outputs)
-            if self._inner:
-                self.step_inner()
+            self.step_inner()
             logging, self._logging = self._logging, {}
             for hosted in logging:
                 self.step(hosted, hosted.store.sync_logs())
