@@ -93,6 +93,7 @@ def test_a_command_whose_membership_is_refused_is_ended_with_the_reason(cluster:
         answer = cluster.run("join", "guarded@eu", "--", "sleep", "60")
     assert answer.code == 3
     assert "error: guarded@eu is agreed, none, survive='majority'\n  join it so" in answer.err
+    assert "from a shell:  rostra watch guarded@eu, or" in answer.err
 
 
 def test_groups_are_created_changed_and_deleted(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 import rostra
 from examples.counter import Counter
 from rostra.errors import BadInput, BadName
+from rostra.protocols.agreed.calls import SetVerb
 from rostra.testing import World, Worlds
 
 HOST = "eu.paris.h1"
@@ -106,6 +107,14 @@ async def test_a_name_that_is_no_text_is_said_to_be_none(world: World) -> None:
             await me.send_to([7], b"e4")  # type: ignore[list-item]
     with pytest.raises(BadName, match="name 7 is no text"):
         rostra.connect(HOST, name=7)  # type: ignore[arg-type]
+
+
+async def test_an_agent_that_is_asked_what_is_for_a_server_says_so(world: World) -> None:
+    async with rostra.connect_admin(HOST) as admin:
+        with pytest.raises(BadInput) as refused:
+            await admin.change_set("eu", SetVerb.LOOK)
+
+    assert refused.value.what == f"{HOST} is an agent, and this is for a server"
 
 
 async def test_a_token_of_a_wrong_type_is_not_shown(world: World) -> None:

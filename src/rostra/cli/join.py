@@ -1,8 +1,9 @@
 """`rostra join`: a member of a group, from a terminal or a script."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from rostra.cli.house import CommandAfter, after
 from rostra.cli.orders import LeaveReply, parse_order
 from rostra.cli.output import Format, OutputFormat
 from rostra.client import Me, Membership, Message
+from rostra.errors import NotAllowed
 from rostra.names import Group, host_of
 
 
@@ -51,12 +53,24 @@ def join(
 
     Examples:
 
-        rostra join lounge --name ann
+        rostra join lounge --name tess
         rostra join web@eu.paris --note port=8080 -- python3 -m http.server 8080
     """
     key = group_of(group, scope)
-    with within_scope(key, agent):
+    with within_scope(key, agent), _of_another_kind(key):
         return run_client(_join(key, name, note, permanent, agent, output, after(ctx)))
+
+
+@contextlib.contextmanager
+def _of_another_kind(group: Group) -> Iterator[None]:
+    """No option of this command chooses the kind that the group has: which commands fit it."""
+    try:
+        yield
+    except NotAllowed as error:
+        if not error.fix.startswith("join it"):
+            raise
+        fits = f"from a shell:  rostra watch {group}, or, if it has messages, rostra tail {group}"
+        raise NotAllowed(error.what, fix=f"{error.fix}\n{fits}") from None
 
 
 async def _join(

@@ -42,7 +42,7 @@ def leave(
     Examples:
 
         rostra leave lounge
-        rostra leave lounge --name ann --note "gone for lunch"
+        rostra leave lounge --name tess --note "gone for lunch"
         rostra leave web@eu.paris --all
     """
     return run_client(_leave(group_of(group, scope), name, every, note, agent))

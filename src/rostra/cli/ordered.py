@@ -168,7 +168,7 @@ class _Sending:
 
     async def until_there(self, count: int) -> None:
         if len(self._ordered.members) <= count and count:
-            remark(f"waiting for {count} others in {self._ordered.group}")
+            remark(f"waiting for {count} other{'s' * (count != 1)} in {self._ordered.group}")
         while len(self._ordered.members) <= count and count:
             self._changed.clear()
             await self._changed.wait()

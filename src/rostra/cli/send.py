@@ -159,7 +159,7 @@ def _unheard(group: Group, role: RoleName, was_alone: bool) -> str:
 
 async def _until_there(conversation: Conversation | AgreedConversation, count: int) -> None:
     if len(conversation.members) <= count and count:
-        remark(f"waiting for {count} others in {conversation.group}")
+        remark(f"waiting for {count} other{'s' * (count != 1)} in {conversation.group}")
         async for _ in conversation:
             if len(conversation.members) > count:
                 return

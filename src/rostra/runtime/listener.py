@@ -96,7 +96,8 @@ class PendingConnection:
         hosted = process.hosted_nodes.get(hello.to) if hello.to else process.default_node()
         if hosted is None:
             here = ", ".join(process.hosted_nodes)
-            self._connection.refuse(NotAllowed(f"{hello.to} is not served here", fix=f"here are: {here}"))
+            fix = f"ask its own server, by its address or its socket; here are: {here}"
+            self._connection.refuse(NotAllowed(f"{hello.to} is not served here", fix=fix))
             return
         shown, is_ours = hello.secret.encode(), process.knows_secret(hello.secret)
         if (

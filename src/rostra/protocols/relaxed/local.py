@@ -254,6 +254,11 @@ class LocalServer(Service):
                     out.append(Answer(token, Inspected(document_of(self))))
                 case Recall():
                     self.inquiries.ask(token, request, self.up, out)
+                case _ if not me:
+                    raise BadInput(
+                        f"{self.host} is an agent, and this is for a server",
+                        fix="ask a server, by its address or its socket",
+                    )
                 case _ if me not in self.endpoints:
                     raise BadInput(f"no endpoint {_short(me)} is open on {self.host}", fix="open it first")
                 case Resolve():
