@@ -70,6 +70,18 @@ async def test_an_order_that_a_membership_has_not_is_refused_with_what_to_use_in
             me.join("chess", membership="strict")  # type: ignore[call-overload]
 
 
+async def test_a_group_prints_as_what_it_is(world: World) -> None:
+    async with rostra.connect(H1) as me:
+        async with (
+            me.join("chess") as chess,
+            me.join("go", "eu", membership="led") as go,
+            me.watch("chess") as watch,
+        ):
+            shown = [repr(chess), repr(go), repr(watch)]
+        assert shown == ["<chess@world, relaxed>", "<go@eu, led>", "<watch of chess@world>"]
+        assert (repr(chess), repr(watch)) == ("<chess@world, relaxed, left>", "<watch of chess@world, ended>")
+
+
 async def test_sending_to_a_group_says_what_it_takes(world: World) -> None:
     async with rostra.connect(H1) as me, me.join("chess", membership="relaxed", delivery="none") as chess:
         with pytest.raises(NotAllowed, match="was joined without delivery") as refused:

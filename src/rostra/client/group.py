@@ -114,6 +114,10 @@ class Membership(Followed):
     def _follow(self) -> MemberFollow | None:
         return self._online
 
+    def __repr__(self) -> str:
+        kind = "led" if self.led else "relaxed"
+        return f"<{self.group}, {kind}{'' if self._left is None else ', left'}>"
+
     @property
     def ended(self) -> RostraError | None:
         return self._left
@@ -206,6 +210,9 @@ class Watch(Followed):
         self._watched = follow
         self._first = first  # of a watch that was resumed: what came since is in here already
         self._ended = False
+
+    def __repr__(self) -> str:
+        return f"<watch of {self.group}{', ended' if self._ended else ''}>"
 
     @property
     def _follow(self) -> WatchFollow:
