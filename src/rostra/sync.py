@@ -14,7 +14,7 @@ was asked. Names, errors, items and states are those of `rostra`.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 import rostra.client as client
 from rostra.client import (
@@ -46,12 +46,11 @@ from rostra.client.replicated_threads import replicate_in_threads
 from rostra.client.session import OnLost, OnState
 from rostra.client.sets import ReceivedItem, SequenceItem, SetItem
 from rostra.client.streams import BATCH_MAX, again
-from rostra.client.threads import BlockingContext, Portal, ThreadItems, all_of, entered
+from rostra.client.threads import BlockingContext, Portal, ThreadItems, all_of, blocking, entered
 from rostra.client.threads import ThreadStream as Stream
 from rostra.client.transfer import Give, Reconcile, Take
 from rostra.groups.items import AgreedViewId
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.agreed.calls import DrainedGroup, SetShown, SetVerb
 
 __all__ = [
     *(
@@ -176,15 +175,9 @@ class _Followed(_InGroup[F], Generic[F, T]):
 class Membership(_Followed[client.Membership, Item]):
     """This endpoint is in the group, until `leave` or the end of its ``with``."""
 
-    def send(self, data: bytes) -> NoReturn:
-        """Say something to the group: that takes a delivery, and this one has none."""
-        self._portal.call(self._inner.send(data))
-
-    def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave(meta, deadline_s=deadline_s))
-
-    def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.set_online(online, deadline_s=deadline_s))
+    send = blocking(client.Membership.send)
+    leave = blocking(client.Membership.leave)
+    set_online = blocking(client.Membership.set_online)
 
 
 R = TypeVar("R", bound=client.Conversation | client.AgreedMembership | client.AgreedConversation)
@@ -250,22 +243,15 @@ class Conversation(_WithMessages[client.Conversation]):
         """Say this to all members of the group; waits while the group does not keep up."""
         self._portal.call(self._inner.send(payload))
 
-    def send_many(self, payloads: Iterable[bytes]) -> int:
-        """Say all of these, in order; how many they were. Much cheaper than one by one."""
-        return self._portal.call(self._inner.send_many(payloads))
+    send_many = blocking(client.Conversation.send_many)
 
 
 class AgreedConversation(_WithViews[client.AgreedConversation], _WithMessages[client.AgreedConversation]):
     """This endpoint is in a group with ``membership="agreed"`` and ``delivery="fifo"``, until `leave` or the
     end of its ``with``; see `rostra.AgreedConversation`. One thread reads it; any may send."""
 
-    def send(self, payload: bytes, *, deadline_s: float | None = None) -> None:
-        """Say this to all members; waits while the group does not keep up, and while our side is blocked."""
-        self._portal.call(self._inner.send(payload, deadline_s=deadline_s))
-
-    def send_many(self, payloads: Iterable[bytes], *, deadline_s: float | None = None) -> int:
-        """Say all of these, in order; how many they were. Much cheaper than one by one."""
-        return self._portal.call(self._inner.send_many(payloads, deadline_s=deadline_s))
+    send = blocking(client.AgreedConversation.send)
+    send_many = blocking(client.AgreedConversation.send_many)
 
 
 class AgreedMembership(_WithViews[client.AgreedMembership]):
@@ -371,11 +357,8 @@ class TransientSet(BlockingContext):
     def members(self) -> tuple[Endpoint, ...]:
         return self._portal.read(lambda: self._inner.members)
 
-    def add(self, *endpoints: Endpoint | str, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.add(*endpoints, deadline_s=deadline_s))
-
-    def delete(self, *endpoints: Endpoint | str, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.delete(*endpoints, deadline_s=deadline_s))
+    add = blocking(client.TransientSet.add)
+    delete = blocking(client.TransientSet.delete)
 
     def sequence(self, *, deadline_s: float | None = None) -> "Sequence":
         return Sequence(self._portal, self._portal.call(entered(self._inner.sequence(deadline_s=deadline_s))))
@@ -397,8 +380,7 @@ class Sequence(BlockingContext):
     def destinations(self) -> tuple[Endpoint, ...]:
         return self._portal.read(lambda: self._inner.destinations)
 
-    def send(self, body: bytes, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.send(body, deadline_s=deadline_s))
+    send = blocking(client.Sequence.send)
 
     def changes(self, *, timeout_s: float | None = None) -> Stream[SequenceItem]:
         """Replies, and destinations that are lost."""
@@ -446,8 +428,7 @@ class Me(BlockingContext):
     def states(self, *, timeout_s: float | None = None) -> Stream[State]:
         return Stream(self._portal, self._portal.read(self._inner.states), timeout_s)
 
-    def connected(self, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.connected(deadline_s=deadline_s))
+    connected = blocking(client.Me.connected)
 
     def open(self, name: str | None = None) -> "Me":
         """One more endpoint on the same connection."""
@@ -715,14 +696,7 @@ class Me(BlockingContext):
         """Who is in a group? See `rostra.Me.resolve`."""
         return self._portal.call(self._inner.resolve(group, scope, deadline_s=deadline_s, fresh=fresh))
 
-    def send_to(
-        self,
-        endpoints: Endpoint | str | Iterable[Endpoint | str],
-        data: bytes,
-        *,
-        deadline_s: float | None = None,
-    ) -> None:
-        self._portal.call(self._inner.send_to(endpoints, data, deadline_s=deadline_s))
+    send_to = blocking(client.Me.send_to)
 
     def messages(self, *, timeout_s: float | None = None) -> Stream[Message | NotDelivered | Gap]:
         """What is sent to this endpoint, from the first call of this on."""
@@ -754,43 +728,18 @@ class Admin(BlockingContext):
     def path(self) -> Domain:
         return self._inner.path
 
-    def register(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.register(group, scope))
-
-    def unregister(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.unregister(group, scope))
-
-    def close_group(self, group: str, allowed: Iterable[str] = (), scope: str | None = None) -> None:
-        self._portal.call(self._inner.close_group(group, allowed, scope))
-
-    def reopen_group(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.reopen_group(group, scope))
-
-    def assign_name(self, group: str, holder: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.assign_name(group, holder, scope))
-
-    def release_name(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.release_name(group, scope))
-
-    def names(self) -> dict[str, str]:
-        return self._portal.call(self._inner.names())
-
-    def revoke(self, revocation: bytes) -> None:
-        self._portal.call(self._inner.revoke(revocation))
-
-    def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
-        return self._portal.call(self._inner.inspect(after=after, wait_s=wait_s))
-
-    def recall(self, about: str, of: str | None = None) -> dict[str, Any]:
-        return self._portal.call(self._inner.recall(about, of))
-
-    def drain(self, *, look: bool = False) -> tuple[DrainedGroup, ...]:
-        return self._portal.call(self._inner.drain(look=look))
-
-    def change_set(
-        self, domain: str, verb: SetVerb, servers: Iterable[str] = (), names: Iterable[str] = ()
-    ) -> SetShown:
-        return self._portal.call(self._inner.change_set(domain, verb, servers, names))
+    register = blocking(client.Admin.register)
+    unregister = blocking(client.Admin.unregister)
+    close_group = blocking(client.Admin.close_group)
+    reopen_group = blocking(client.Admin.reopen_group)
+    assign_name = blocking(client.Admin.assign_name)
+    release_name = blocking(client.Admin.release_name)
+    names = blocking(client.Admin.names)
+    revoke = blocking(client.Admin.revoke)
+    inspect = blocking(client.Admin.inspect)
+    recall = blocking(client.Admin.recall)
+    drain = blocking(client.Admin.drain)
+    change_set = blocking(client.Admin.change_set)
 
     def close(self) -> None:
         self._portal.call(self._inner.close())
