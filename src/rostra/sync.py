@@ -12,7 +12,7 @@ thread, block until they have their answer, and take a `deadline_s`. Ctrl-C ends
 was asked. Names, errors, items and states are those of `rostra`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
@@ -28,7 +28,6 @@ from rostra.client import (
     Members,
     Message,
     NotDelivered,
-    Resolution,
     State,
     View,
 )
@@ -49,7 +48,6 @@ from rostra.client.streams import BATCH_MAX, again
 from rostra.client.threads import BlockingContext, Portal, ThreadItems, all_of, blocking, entered
 from rostra.client.threads import ThreadStream as Stream
 from rostra.client.transfer import Give, Reconcile, Take
-from rostra.groups.items import AgreedViewId
 from rostra.names import Domain, Endpoint, Group
 
 __all__ = [
@@ -239,10 +237,7 @@ class Conversation(_WithMessages[client.Conversation]):
         self._portal.call(self._inner.ready(deadline_s=deadline_s))
         return self
 
-    def send(self, payload: bytes) -> None:
-        """Say this to all members of the group; waits while the group does not keep up."""
-        self._portal.call(self._inner.send(payload))
-
+    send = blocking(client.Conversation.send)
     send_many = blocking(client.Conversation.send_many)
 
 
@@ -272,22 +267,10 @@ class AgreedMembership(_WithViews[client.AgreedMembership]):
         """Members of the last view with these attributes, in order of rank."""
         return self._portal.read(lambda: self._inner.matching(where))
 
-    def look(self, *, at: int | None = None, deadline_s: float | None = None) -> client.GroupInfo:
-        return self._portal.call(self._inner.look(at=at, deadline_s=deadline_s))
-
-    def set_attributes(
-        self, attributes: Mapping[str, str | None], *, deadline_s: float | None = None
-    ) -> None:
-        self._portal.call(self._inner.set_attributes(attributes, deadline_s=deadline_s))
-
-    def sites(self, where: Where | None = None, *, hosts: bool = False) -> tuple[Domain, ...]:
-        return self._portal.call(self._inner.sites(where, hosts=hosts))
-
-    def send_to(
-        self, where: Where, data: bytes, *, deadline_s: float | None = None
-    ) -> tuple[tuple[Endpoint, ...], AgreedViewId | None]:
-        """To the members of the last view that match: who they were, and which view."""
-        return self._portal.call(self._inner.send_to(where, data, deadline_s=deadline_s))
+    look = blocking(client.AgreedMembership.look)
+    set_attributes = blocking(client.AgreedMembership.set_attributes)
+    sites = blocking(client.AgreedMembership.sites)
+    send_to = blocking(client.AgreedMembership.send_to)
 
 
 class _Groups:
@@ -672,11 +655,8 @@ class Me(BlockingContext):
     def sets(self, *, timeout_s: float | None = None) -> Stream[ReceivedItem]:
         return Stream(self._portal, self._portal.read(self._inner.sets), timeout_s)
 
-    def leave_set(self, group: str, scope: str = "world", *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave_set(group, scope, deadline_s=deadline_s))
-
-    def reply(self, to: client.SequenceMessage, body: bytes, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.reply(to, body, deadline_s=deadline_s))
+    leave_set = blocking(client.Me.leave_set)
+    reply = blocking(client.Me.reply)
 
     def watch(
         self,
@@ -690,12 +670,7 @@ class Me(BlockingContext):
         watching = self._inner.watch(group, scope, resume=resume, deadline_s=deadline_s)
         return Watch(self._portal, self._portal.call(entered(watching)))
 
-    def resolve(
-        self, group: str, scope: str | None = "world", *, deadline_s: float | None = None, fresh: bool = False
-    ) -> Resolution:
-        """Who is in a group? See `rostra.Me.resolve`."""
-        return self._portal.call(self._inner.resolve(group, scope, deadline_s=deadline_s, fresh=fresh))
-
+    resolve = blocking(client.Me.resolve)
     send_to = blocking(client.Me.send_to)
 
     def messages(self, *, timeout_s: float | None = None) -> Stream[Message | NotDelivered | Gap]:
@@ -706,15 +681,9 @@ class Me(BlockingContext):
         """Is that endpoint there, and when does it go?"""
         return all_of(self._portal, self._inner.watch_life(endpoint))
 
-    def register(self, group: str, scope: str) -> None:
-        self._portal.call(self._inner.register(group, scope))
-
-    def unregister(self, group: str, scope: str) -> None:
-        self._portal.call(self._inner.unregister(group, scope))
-
-    def inspect(self) -> dict[str, Any]:
-        """What the agent knows and remembers."""
-        return self._portal.call(self._inner.inspect())
+    register = blocking(client.Me.register)
+    unregister = blocking(client.Me.unregister)
+    inspect = blocking(client.Me.inspect)
 
 
 class Admin(BlockingContext):
