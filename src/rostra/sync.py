@@ -12,9 +12,9 @@ thread, block until they have their answer, and take a `deadline_s`. Ctrl-C ends
 was asked. Names, errors, items and states are those of `rostra`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Generic, Literal, NoReturn, ParamSpec, Self, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 import rostra.client as client
 from rostra.client import (
@@ -28,7 +28,6 @@ from rostra.client import (
     Members,
     Message,
     NotDelivered,
-    Resolution,
     State,
     View,
 )
@@ -46,12 +45,10 @@ from rostra.client.replicated_threads import replicate_in_threads
 from rostra.client.session import OnLost, OnState
 from rostra.client.sets import ReceivedItem, SequenceItem, SetItem
 from rostra.client.streams import BATCH_MAX, again
-from rostra.client.threads import BlockingContext, Portal, ThreadItems, all_of, entered
+from rostra.client.threads import BlockingContext, Portal, ThreadItems, all_of, blocking, entered
 from rostra.client.threads import ThreadStream as Stream
 from rostra.client.transfer import Give, Reconcile, Take
-from rostra.groups.items import AgreedViewId
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.agreed.calls import DrainedGroup, SetShown, SetVerb
 
 __all__ = [
     *(
@@ -176,15 +173,9 @@ class _Followed(_InGroup[F], Generic[F, T]):
 class Membership(_Followed[client.Membership, Item]):
     """This endpoint is in the group, until `leave` or the end of its ``with``."""
 
-    def send(self, data: bytes) -> NoReturn:
-        """Say something to the group: that takes a delivery, and this one has none."""
-        self._portal.call(self._inner.send(data))
-
-    def leave(self, meta: bytes = b"", *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave(meta, deadline_s=deadline_s))
-
-    def set_online(self, online: bool, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.set_online(online, deadline_s=deadline_s))
+    send = blocking(client.Membership.send)
+    leave = blocking(client.Membership.leave)
+    set_online = blocking(client.Membership.set_online)
 
 
 R = TypeVar("R", bound=client.Conversation | client.AgreedMembership | client.AgreedConversation)
@@ -246,26 +237,16 @@ class Conversation(_WithMessages[client.Conversation]):
         self._portal.call(self._inner.ready(deadline_s=deadline_s))
         return self
 
-    def send(self, payload: bytes) -> None:
-        """Say this to all members of the group; waits while the group does not keep up."""
-        self._portal.call(self._inner.send(payload))
-
-    def send_many(self, payloads: Iterable[bytes]) -> int:
-        """Say all of these, in order; how many they were. Much cheaper than one by one."""
-        return self._portal.call(self._inner.send_many(payloads))
+    send = blocking(client.Conversation.send)
+    send_many = blocking(client.Conversation.send_many)
 
 
 class AgreedConversation(_WithViews[client.AgreedConversation], _WithMessages[client.AgreedConversation]):
     """This endpoint is in a group with ``membership="agreed"`` and ``delivery="fifo"``, until `leave` or the
     end of its ``with``; see `rostra.AgreedConversation`. One thread reads it; any may send."""
 
-    def send(self, payload: bytes, *, deadline_s: float | None = None) -> None:
-        """Say this to all members; waits while the group does not keep up, and while our side is blocked."""
-        self._portal.call(self._inner.send(payload, deadline_s=deadline_s))
-
-    def send_many(self, payloads: Iterable[bytes], *, deadline_s: float | None = None) -> int:
-        """Say all of these, in order; how many they were. Much cheaper than one by one."""
-        return self._portal.call(self._inner.send_many(payloads, deadline_s=deadline_s))
+    send = blocking(client.AgreedConversation.send)
+    send_many = blocking(client.AgreedConversation.send_many)
 
 
 class AgreedMembership(_WithViews[client.AgreedMembership]):
@@ -286,22 +267,10 @@ class AgreedMembership(_WithViews[client.AgreedMembership]):
         """Members of the last view with these attributes, in order of rank."""
         return self._portal.read(lambda: self._inner.matching(where))
 
-    def look(self, *, at: int | None = None, deadline_s: float | None = None) -> client.GroupInfo:
-        return self._portal.call(self._inner.look(at=at, deadline_s=deadline_s))
-
-    def set_attributes(
-        self, attributes: Mapping[str, str | None], *, deadline_s: float | None = None
-    ) -> None:
-        self._portal.call(self._inner.set_attributes(attributes, deadline_s=deadline_s))
-
-    def sites(self, where: Where | None = None, *, hosts: bool = False) -> tuple[Domain, ...]:
-        return self._portal.call(self._inner.sites(where, hosts=hosts))
-
-    def send_to(
-        self, where: Where, data: bytes, *, deadline_s: float | None = None
-    ) -> tuple[tuple[Endpoint, ...], AgreedViewId | None]:
-        """To the members of the last view that match: who they were, and which view."""
-        return self._portal.call(self._inner.send_to(where, data, deadline_s=deadline_s))
+    look = blocking(client.AgreedMembership.look)
+    set_attributes = blocking(client.AgreedMembership.set_attributes)
+    sites = blocking(client.AgreedMembership.sites)
+    send_to = blocking(client.AgreedMembership.send_to)
 
 
 class _Groups:
@@ -371,11 +340,8 @@ class TransientSet(BlockingContext):
     def members(self) -> tuple[Endpoint, ...]:
         return self._portal.read(lambda: self._inner.members)
 
-    def add(self, *endpoints: Endpoint | str, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.add(*endpoints, deadline_s=deadline_s))
-
-    def delete(self, *endpoints: Endpoint | str, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.delete(*endpoints, deadline_s=deadline_s))
+    add = blocking(client.TransientSet.add)
+    delete = blocking(client.TransientSet.delete)
 
     def sequence(self, *, deadline_s: float | None = None) -> "Sequence":
         return Sequence(self._portal, self._portal.call(entered(self._inner.sequence(deadline_s=deadline_s))))
@@ -397,8 +363,7 @@ class Sequence(BlockingContext):
     def destinations(self) -> tuple[Endpoint, ...]:
         return self._portal.read(lambda: self._inner.destinations)
 
-    def send(self, body: bytes, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.send(body, deadline_s=deadline_s))
+    send = blocking(client.Sequence.send)
 
     def changes(self, *, timeout_s: float | None = None) -> Stream[SequenceItem]:
         """Replies, and destinations that are lost."""
@@ -446,8 +411,7 @@ class Me(BlockingContext):
     def states(self, *, timeout_s: float | None = None) -> Stream[State]:
         return Stream(self._portal, self._portal.read(self._inner.states), timeout_s)
 
-    def connected(self, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.connected(deadline_s=deadline_s))
+    connected = blocking(client.Me.connected)
 
     def open(self, name: str | None = None) -> "Me":
         """One more endpoint on the same connection."""
@@ -691,11 +655,8 @@ class Me(BlockingContext):
     def sets(self, *, timeout_s: float | None = None) -> Stream[ReceivedItem]:
         return Stream(self._portal, self._portal.read(self._inner.sets), timeout_s)
 
-    def leave_set(self, group: str, scope: str = "world", *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.leave_set(group, scope, deadline_s=deadline_s))
-
-    def reply(self, to: client.SequenceMessage, body: bytes, *, deadline_s: float | None = None) -> None:
-        self._portal.call(self._inner.reply(to, body, deadline_s=deadline_s))
+    leave_set = blocking(client.Me.leave_set)
+    reply = blocking(client.Me.reply)
 
     def watch(
         self,
@@ -709,20 +670,8 @@ class Me(BlockingContext):
         watching = self._inner.watch(group, scope, resume=resume, deadline_s=deadline_s)
         return Watch(self._portal, self._portal.call(entered(watching)))
 
-    def resolve(
-        self, group: str, scope: str | None = "world", *, deadline_s: float | None = None, fresh: bool = False
-    ) -> Resolution:
-        """Who is in a group? See `rostra.Me.resolve`."""
-        return self._portal.call(self._inner.resolve(group, scope, deadline_s=deadline_s, fresh=fresh))
-
-    def send_to(
-        self,
-        endpoints: Endpoint | str | Iterable[Endpoint | str],
-        data: bytes,
-        *,
-        deadline_s: float | None = None,
-    ) -> None:
-        self._portal.call(self._inner.send_to(endpoints, data, deadline_s=deadline_s))
+    resolve = blocking(client.Me.resolve)
+    send_to = blocking(client.Me.send_to)
 
     def messages(self, *, timeout_s: float | None = None) -> Stream[Message | NotDelivered | Gap]:
         """What is sent to this endpoint, from the first call of this on."""
@@ -732,15 +681,9 @@ class Me(BlockingContext):
         """Is that endpoint there, and when does it go?"""
         return all_of(self._portal, self._inner.watch_life(endpoint))
 
-    def register(self, group: str, scope: str) -> None:
-        self._portal.call(self._inner.register(group, scope))
-
-    def unregister(self, group: str, scope: str) -> None:
-        self._portal.call(self._inner.unregister(group, scope))
-
-    def inspect(self) -> dict[str, Any]:
-        """What the agent knows and remembers."""
-        return self._portal.call(self._inner.inspect())
+    register = blocking(client.Me.register)
+    unregister = blocking(client.Me.unregister)
+    inspect = blocking(client.Me.inspect)
 
 
 class Admin(BlockingContext):
@@ -754,43 +697,18 @@ class Admin(BlockingContext):
     def path(self) -> Domain:
         return self._inner.path
 
-    def register(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.register(group, scope))
-
-    def unregister(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.unregister(group, scope))
-
-    def close_group(self, group: str, allowed: Iterable[str] = (), scope: str | None = None) -> None:
-        self._portal.call(self._inner.close_group(group, allowed, scope))
-
-    def reopen_group(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.reopen_group(group, scope))
-
-    def assign_name(self, group: str, holder: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.assign_name(group, holder, scope))
-
-    def release_name(self, group: str, scope: str | None = None) -> None:
-        self._portal.call(self._inner.release_name(group, scope))
-
-    def names(self) -> dict[str, str]:
-        return self._portal.call(self._inner.names())
-
-    def revoke(self, revocation: bytes) -> None:
-        self._portal.call(self._inner.revoke(revocation))
-
-    def inspect(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
-        return self._portal.call(self._inner.inspect(after=after, wait_s=wait_s))
-
-    def recall(self, about: str, of: str | None = None) -> dict[str, Any]:
-        return self._portal.call(self._inner.recall(about, of))
-
-    def drain(self, *, look: bool = False) -> tuple[DrainedGroup, ...]:
-        return self._portal.call(self._inner.drain(look=look))
-
-    def change_set(
-        self, domain: str, verb: SetVerb, servers: Iterable[str] = (), names: Iterable[str] = ()
-    ) -> SetShown:
-        return self._portal.call(self._inner.change_set(domain, verb, servers, names))
+    register = blocking(client.Admin.register)
+    unregister = blocking(client.Admin.unregister)
+    close_group = blocking(client.Admin.close_group)
+    reopen_group = blocking(client.Admin.reopen_group)
+    assign_name = blocking(client.Admin.assign_name)
+    release_name = blocking(client.Admin.release_name)
+    names = blocking(client.Admin.names)
+    revoke = blocking(client.Admin.revoke)
+    inspect = blocking(client.Admin.inspect)
+    recall = blocking(client.Admin.recall)
+    drain = blocking(client.Admin.drain)
+    change_set = blocking(client.Admin.change_set)
 
     def close(self) -> None:
         self._portal.call(self._inner.close())

@@ -189,20 +189,8 @@ def test_a_call_from_the_loops_own_thread_is_refused_instead_of_waiting_for_itse
 
 
 OF_THE_CLIENT_ITSELF = {
-    *(
-        "asks_as",
-        "asks_in",
-        "check_inside",
-        "closed",
-        "end",
-        "ended",
-        "has_given",
-        "hear",
-        "led",
-        "lose",
-        "lost",
-    ),
-    *("mail", "me", "parted", "reopened", "settled", "spawn", "unlisted"),
+    *("asks_as", "asks_in", "check_inside", "closed", "end", "ended", "has_given", "hear", "led", "lose"),
+    *("lost", "mail", "me", "parted", "reopened", "settled", "spawn", "unlisted"),
 }
 """What its modules call of each other."""
 

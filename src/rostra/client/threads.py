@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, suppress
+from functools import wraps
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from rostra.client.session import within
 from rostra.client.streams import BATCH_MAX, Stream
@@ -86,6 +87,19 @@ class Portal:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """A method of the asynchronous API for its twin: the same, and it waits for its answer."""
+
+    @wraps(method)
+    def waits(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        portal: Portal = self._portal
+        return portal.call(method(self._inner, *args, **options))
+
+    return waits
 
 
 def _closed_already() -> Unreachable:

@@ -40,24 +40,23 @@ class Compaction:
         tables: Tables,
         *,
         every: int = 10,
-        read_for_s: float = READ_FOR_S,
         reach: Callable[[str], None] = lambda point: None,
     ) -> None:
         self._spark, self._tables = spark, tables
-        self._every, self._read_for_s, self._reach = every, read_for_s, reach
+        self._every, self._reach = every, reach
 
     def when_due(self) -> None:
         """After every batch: whatever has come together, step by step."""
         while due := self._due(self._tables.commits()):
             self._merge(due)
-        self._tables.sweep(older_than_s=self._read_for_s)
+        self._tables.sweep(older_than_s=READ_FOR_S)
 
     def everything(self) -> int:
         """All batches into one. Says how many there were."""
         commits = self._tables.require()
         if len(commits) > 1:
             self._merge(commits)
-        self._tables.sweep(older_than_s=self._read_for_s)
+        self._tables.sweep(older_than_s=READ_FOR_S)
         return len(commits)
 
     def _due(self, commits: tuple[BatchCommit, ...]) -> tuple[BatchCommit, ...]:

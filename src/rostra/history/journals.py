@@ -162,13 +162,9 @@ def glance(path: str) -> Seen:
 
 
 def read_pieces(
-    spark: SparkSession,
-    pieces: Iterable[Piece],
-    good: Iterable[Seen],
-    schema: StructType,
-    where: Callable[[str], str] = str,
+    spark: SparkSession, pieces: Iterable[Piece], good: Iterable[Seen], schema: StructType
 ) -> DataFrame:
-    """Their rows. `good` are the files they may be from, `where` says where another source is."""
+    """Their rows. `good` are the files they may be from."""
     taken: dict[str, list[Piece]] = {}
     for piece in pieces:
         taken.setdefault(piece.run.source, []).append(piece)
@@ -183,7 +179,7 @@ def read_pieces(
     if whole:
         frames.append(read_files(spark, whole, schema))
     if partly:
-        rows = read_files(spark, [where(source) for source in partly], schema)
+        rows = read_files(spark, partly, schema)
         picked = ranges(spark, (piece for source in partly for piece in taken[source]))
         # The same row may be in two of these files; either will do, they are the same.
         frames.append(only_in(rows, picked).dropDuplicates(list(KEY)))
@@ -215,13 +211,13 @@ def ranges(spark: SparkSession, pieces: Iterable[Piece]) -> DataFrame:
     return spark.createDataFrame([(*piece.run.key, piece.first, piece.last) for piece in pieces], RANGES)
 
 
-def only_in(rows: DataFrame, picked: DataFrame, *, inside: bool = True) -> DataFrame:
-    """Rows whose numbers are in these ranges, or are not."""
+def only_in(rows: DataFrame, picked: DataFrame) -> DataFrame:
+    """Rows whose numbers are in these ranges."""
     return rows.join(
         F.broadcast(picked),
         (F.col("world") == F.col("in_world"))
         & (F.col("writer") == F.col("in_writer"))
         & (F.col("epoch") == F.col("in_epoch"))
         & F.col("seq").between(F.col("in_first"), F.col("in_last")),
-        "left_semi" if inside else "left_anti",
+        "left_semi",
     )

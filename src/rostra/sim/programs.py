@@ -246,13 +246,11 @@ class SimProgram:
         role: Role = Role.BOTH,
         slow: Slow = Slow.THROTTLE,
         meta: bytes = b"",
-        led: bool = False,
     ) -> SimCall:
         """Join with `delivery="fifo"`."""
         key = _group(group)
         self._new_conversation(key, role)
-        membership = MembershipKind.LED if led else MembershipKind.RELAXED
-        return self.ask(Enter(key, role, slow, meta, membership))
+        return self.ask(Enter(key, role, slow, meta))
 
     def _new_conversation(self, key: Group, role: Role) -> None:
         if self._world.fifo is None:

@@ -11,8 +11,8 @@ from rostra.protocols.flow.streams import Store
 class SimSpillDisk:
     """`bytes_max` may be changed at any time: 0 is a disk that has failed."""
 
-    def __init__(self, bytes_max: int = 256 << 20) -> None:
-        self.bytes_max = bytes_max
+    def __init__(self) -> None:
+        self.bytes_max = 256 << 20
         self.backlogs: dict[int, Store] = {}
 
     @property

@@ -37,22 +37,8 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.broadcast(agreed_groups(evidence)), ["world", "group"], "left_semi"
     )
     calm = working(evidence, bound_s)
-    here, there = F.col("seen_by"), host_of(F.col("member"))
-    wrong = (
-        meeting(evidence, lies(found.seen, home, looking), calm)
-        .where(~F.arrays_overlap(way(here, there), "broken"))
-        .withColumn("home", there)
-        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
-    )
-    offences = undoubted(
-        wrong,
-        evidence.doubted,
-        F.array("seen_by", "home"),
-        F.col("moment"),
-        since=F.col("from_at"),
-        through=way(here, there),
-        reached=F.col("since"),
-    )
+    here = F.col("seen_by")
+    offences = too_long(evidence, lies(found.seen, home, looking), calm)
     text = F.concat(
         F.col("seen_by"),
         F.when(F.col("what") == "missing", " has a view without ").otherwise(" has a view with "),
@@ -93,6 +79,26 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
                 text=F.lit(None),
             )
         )
+    )
+
+
+def too_long(evidence: Evidence, found: DataFrame, calm: list[Calm]) -> DataFrame:
+    """The lies that lasted too long in a calm, though the path between both hosts worked; `undoubted`."""
+    here, home = F.col("seen_by"), host_of(F.col("member"))
+    wrong = (
+        meeting(evidence, found, calm)
+        .where(~F.arrays_overlap(way(here, home), "broken"))
+        .withColumn("home", home)
+        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
+    )
+    return undoubted(
+        wrong,
+        evidence.doubted,
+        F.array("seen_by", "home"),
+        F.col("moment"),
+        since=F.col("from_at"),
+        through=way(here, home),
+        reached=F.col("since"),
     )
 
 

@@ -14,12 +14,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.every_change import working
+from rostra.history.audits.every_change import too_long, working
 from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.facts import Calm
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import lies, meeting
-from rostra.history.places import host_of, way
+from rostra.history.places import way
 from rostra.history.shape import shaped
 
 BOUND_S: Final = 150.0
@@ -153,23 +153,8 @@ def judged(
 def lists_judged(evidence: Evidence, bound_s: float, *wrongs: str) -> DataFrame:
     """Leaders' lists against what hosts have: members that are `missing`, and `ghost`s (`FINDINGS`)."""
     calm, led = working(evidence, bound_s), evidence.once(leading(evidence))
-    here, home = F.col("seen_by"), host_of(F.col("member"))
     found = lies(listed(evidence), at_home(evidence), led).where(F.col("what").isin(*wrongs))
-    wrong = (
-        meeting(evidence, found, calm)
-        .where(~F.arrays_overlap(way(here, home), "broken"))
-        .withColumn("home", home)
-        .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
-    )
-    broken = undoubted(
-        wrong,
-        evidence.doubted,
-        F.array("seen_by", "home"),
-        F.col("moment"),
-        since=F.col("from_at"),
-        through=way(here, home),
-        reached=F.col("since"),
-    )
+    broken = too_long(evidence, found, calm)
     text = F.concat(
         F.col("seen_by"),
         F.lit(" leads "),
