@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rostra.core.effects import Event, LinkDown, LinkUp, Received, Send, TimerFired
 from rostra.errors import BadInput
@@ -10,13 +11,23 @@ from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.agent import AGREED_AGENT
-from rostra.protocols.agreed.branch import LeaseAsked, LeaseGiven, MemberAnswer, ViewTold
-from rostra.protocols.agreed.changes import MemberId, Pid, ServerId
+from rostra.protocols.agreed.branch import LeaseAsked, LeaseConfirmed, LeaseGiven, MemberAnswer, ViewTold
+from rostra.protocols.agreed.changes import (
+    MemberId,
+    Pid,
+    Proposal,
+    ServerId,
+    ServersFailed,
+    SetMember,
+    SetView,
+    priority_of,
+)
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
-from rostra.protocols.agreed.lease import ALARM, NEVER, BranchLease
+from rostra.protocols.agreed.lease import ALARM, NEVER, BranchLease, SetLease
 from rostra.protocols.agreed.promises import GivenLeases
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.state import alone
 from rostra.protocols.agreed.stays import HostGroup, HostMember, StayInside
 from rostra.protocols.fifo.events import Deliver
 from rostra.protocols.links.config import LinkConfig
@@ -56,6 +67,43 @@ def test_a_lease_is_not_prolonged_by_a_clock_that_is_set_back() -> None:
     lease.given(LeaseGiven(lease.ask(10.0).number, (750,)))
     lease.saw(4.0)
     assert lease.ends_at(0) == NEVER
+
+
+ME, OTHER = ServerId(Domain("eu.fr"), 1), ServerId(Domain("eu.de"), 1)
+OLD, LAST, TRIED, NEWER = (Pid(OTHER, number) for number in range(4))
+
+
+@pytest.mark.spec("V-099")
+@pytest.mark.parametrize(
+    ("base", "tried", "counts"),
+    [
+        (LAST, (), True),
+        (LAST, (TRIED,), True),  # which we acknowledged, too
+        (LAST, (NEWER,), False),  # it may be committed with others
+        (LAST, (TRIED, NEWER), False),
+        (OLD, (NEWER,), True),  # it is behind: what it acknowledged there came with that
+        (TRIED, (), True),  # it has committed what we acknowledged
+        (TRIED, (NEWER,), False),
+        (NEWER, (), False),  # it has committed what we do not know
+    ],
+)
+def test_the_word_of_a_server_counts_if_we_know_all_that_it_did(
+    base: Pid, tried: tuple[Pid, ...], counts: bool
+) -> None:
+    lease = SetLease()
+    lease.committed(OLD)
+    lease.committed(LAST)
+    number = lease.questions.ask(10.0)
+    assert lease.confirmed(OTHER, LeaseConfirmed(Domain("eu"), 1, number, base, tried), 0.75)
+
+    alone_here = alone(ME)
+    change = ServersFailed((OTHER,))
+    view = SetView(1, LAST, (*alone_here.view.members, SetMember(OTHER, 0, 1)))
+    proposal = Proposal(TRIED, 2, LAST, change, priority_of(change, view, TRIED))
+    state = replace(alone_here, view=view, base=LAST, tried=(proposal,))
+    assert lease.counted(state) == ({OTHER: 10.75} if counts else {})
+    assert lease.counted(replace(state, isolated=frozenset([OTHER]))) == {}
+    assert lease.counted(replace(state, view=alone_here.view)) == {}
 
 
 def test_who_is_to_be_removed_gets_no_other_lease_and_is_removed_after_its_last_one() -> None:

@@ -9,6 +9,9 @@ import pytest
 
 import rostra
 from rostra.errors import BadInput, BadName, DeadlineExceeded, LeadershipLost
+from rostra.names import Domain, Group
+from rostra.protocols.agreed import groups, keep
+from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.testing import World
 
 HOSTS = ("paris.h1", "paris.h2", "paris.h3")
@@ -207,6 +210,56 @@ def test_tasks_of_one_program_wait_for_each_other(world: World) -> None:
         "three",
         "three",
     ]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_fence_of_a_lock_grows_though_its_group_was_forgotten_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    """With more empty groups than a set remembers; and by a server that does not know that there was one."""
+    monkeypatch.setattr(groups, "EMPTIED_MAX", 2)
+    fences: list[int] = []
+
+    async def lock(*names: str) -> None:
+        async with rostra.connect() as me:
+            for name in names:
+                async with me.lock(name, scope="paris") as held:
+                    if name == "invoice":
+                        fences.append(held.fence)
+
+    world.start(HOSTS[0], lock("invoice", "invoice", "invoice", "one", "two", "three"))
+    world.run(for_s=20)
+    server = world.sim.processes[Domain("paris")].stack[AGREED_SERVER]
+    assert Group("lock/invoice", Domain("paris")) not in server.sets[Domain("paris")].table.groups
+    if restarts:
+        world.restart("paris")
+        world.run(for_s=20)
+    world.start(HOSTS[1], lock("invoice"))
+    world.run(for_s=20)
+    assert len(fences) == 4 and fences == sorted(set(fences)), fences
+
+
+def test_the_fence_of_a_lock_grows_though_nobody_is_left_who_remembers_its_group(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too large to be kept, and its holder's host dies with its server: only how far fences went is there."""
+    monkeypatch.setattr(keep, "RECORD_BYTES_MAX", 0)
+    fences: list[int] = []
+
+    async def hold(times: int) -> None:
+        async with rostra.connect() as me:
+            for _ in range(times):
+                async with me.lock("invoice", scope="paris") as held:
+                    fences.append(held.fence)
+
+    world.start(HOSTS[0], hold(3))
+    world.run(for_s=20)
+    world.crash(HOSTS[0])
+    world.restart("paris")
+    world.run(for_s=30)
+    world.start(HOSTS[1], hold(1))
+    world.run(for_s=30)
+    assert len(fences) == 4 and fences == sorted(set(fences)), fences
 
 
 def test_locks_of_two_names_are_held_at_once(world: World) -> None:
