@@ -139,8 +139,8 @@ async def join_until_all_know(service: Service, size: Size) -> Measures:
 async def who_is_there(service: Service, size: Size) -> Measures:
     """W2. A program that does not follow the group asks; every answer must have all its members."""
     async with Crew() as crew:
-        holders = await _spread(crew, service, 4)
-        for holder, names in zip(holders, _shares("member", size.listed, 4), strict=True):
+        holders = await _spread(crew, service, 4 if size.listed >= 20 else 2)
+        for holder, names in zip(holders, _shares("member", size.listed, len(holders)), strict=True):
             await holder.do("hold", group=GROUP, names=names)
         (asker,) = await crew.hire(1, service.name, **service.door())
         await asyncio.sleep(size.settle_s)

@@ -78,6 +78,31 @@ def talking(journal: Path) -> World:
     return world
 
 
+def saying_little(journal: Path) -> World:
+    """Two streams of two seconds, to be spoilt: their faults are in what is said first."""
+    world = two_sites(1, journal)
+    speakers = [world.program(host) for host in ("haifa.a", "paris.c")]
+    for program in speakers:
+        program.join_fifo("g")
+    world.run(1.0)
+    for program in speakers:
+        program.stream("g", 0.1, count=20)
+    return world.run(4.0)
+
+
+def submitting_little(journal: Path) -> World:
+    """The same through the delegates of both clusters."""
+    world = two_sites(2, journal)
+    a, b, c, d = (world.program(host) for host in world.tree.hosts)
+    for receiver in (a, c):
+        receiver.join_fifo("g", role=Role.RECEIVE)
+    world.run(2.0)
+    for origin in (b, d):
+        origin.join_fifo("g", role=Role.SUBMIT)
+        origin.stream("g", 0.1, count=20)
+    return world.run(4.0)
+
+
 def submitting(journal: Path) -> World:
     """Two who speak through the delegate of their cluster, and a cut longer than anybody keeps messages:
     receivers on both sides of it have each origin's messages by its own numbers, with a gap on one side."""
@@ -215,15 +240,19 @@ SPOILT: dict[str, tuple[Callable[[Path], World], Callable[[], Spoil], str]] = {
     "loses-one-of-a-merge": (calm, lambda: loses_one_of_a_merge, "heals-alone"),
     "keeps-a-leave-to-itself": (calm, lambda: keeps_a_leave_to_itself, "watch-complete"),
     "tells-a-leave-twice": (calm, lambda: tells_a_leave_twice, "watch-complete"),
-    "leaves-a-message-out": (talking, lambda: leaves_a_message_out, "fifo-gap-free"),
-    "delivers-a-message-twice": (talking, lambda: delivers_a_message_twice, "fifo-gap-free"),
-    "swaps-two-messages": (talking, swaps_two_messages, "fifo-gap-free"),
-    "leaves-out-what-was-submitted": (submitting, lambda: leaves_a_message_out, "fifo-gap-free"),
-    "delivers-twice-what-was-submitted": (submitting, lambda: delivers_a_message_twice, "fifo-gap-free"),
-    "swaps-what-was-submitted": (submitting, swaps_two_messages, "fifo-gap-free"),
+    "leaves-a-message-out": (saying_little, lambda: leaves_a_message_out, "fifo-gap-free"),
+    "delivers-a-message-twice": (saying_little, lambda: delivers_a_message_twice, "fifo-gap-free"),
+    "swaps-two-messages": (saying_little, swaps_two_messages, "fifo-gap-free"),
+    "leaves-out-what-was-submitted": (submitting_little, lambda: leaves_a_message_out, "fifo-gap-free"),
+    "delivers-twice-what-was-submitted": (
+        submitting_little,
+        lambda: delivers_a_message_twice,
+        "fifo-gap-free",
+    ),
+    "swaps-what-was-submitted": (submitting_little, swaps_two_messages, "fifo-gap-free"),
 }
 FINE = {"calm": calm, "talking": talking, "submitting": submitting}
-SPEAKING = (talking, submitting)
+SPEAKING = (talking, submitting, saying_little, submitting_little)
 SMOOTH = {"others-come-and-go": 0.0, "stalls-at-a-join": 0.12}
 SMOOTH_BOUND_S = 0.03
 """Nothing takes a moment longer in these worlds, unless somebody waits."""

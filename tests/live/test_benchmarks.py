@@ -64,15 +64,6 @@ def test_every_workload_runs_on_every_peer(make):
     assert all(found[measure] > 0 for measure in ("p50 ms", "16: per s", "max ms", "per s"))
 
 
-def test_processor_time_is_told_apart_by_role_where_that_is_asked_for():
-    async def measured() -> Measures:
-        async with apart() as service:
-            return await workloads.who_is_there(service, replace(SMOKE, by_role=True))
-
-    measures = asyncio.run(measured())
-    assert {"1: client cpu us", "1: agent cpu us", "1: server cpu us"} <= set(measures)
-
-
 def zeromq() -> Service:
     pytest.importorskip("zmq")
     from benchmarks.peers.zeromq import ZeroMqService
@@ -80,11 +71,29 @@ def zeromq() -> Service:
     return ZeroMqService()
 
 
-@pytest.mark.parametrize("make", [BareService, zeromq, apart])
+@pytest.mark.parametrize("make", [BareService, zeromq])
 def test_messages_are_counted_and_timed_on_every_peer(make):
-    measures = run(make(), workloads.one_to_eight, workloads.four_to_four)
+    messages_were_timed(run(make(), *MESSAGES))
 
+
+MESSAGES = (workloads.one_to_eight, workloads.four_to_four)
+
+
+def messages_were_timed(measures: Measures) -> None:
     assert measures["100 B: per s"] > 0 and measures["100/s: p99 ms"] > 0 and measures["4 to 4: per s"] > 0
+
+
+def test_an_agent_and_a_server_are_measured_apart() -> None:
+    """Messages, memory and a program's own copy of a list; and processor time by role, where that is asked
+    for."""
+
+    async def by_role(service: Service, size: Size) -> Measures:
+        return await workloads.who_is_there(service, replace(size, by_role=True))
+
+    measures = run(apart(), by_role, workloads.own_copy, *MESSAGES, workloads.memory_per_member)
+    messages_were_timed(measures)
+    assert {"1: client cpu us", "1: agent cpu us", "1: server cpu us"} <= set(measures)
+    assert measures["own copy: per s"] > 0 and "KB per member" in measures
 
 
 @pytest.mark.parametrize("told", [[0, 2], [1], [0, 0]], ids=["a hole", "not the first", "twice"])
@@ -107,13 +116,8 @@ def test_a_short_stop_costs_nobody_a_membership(work):
     assert "kept" in measures.values()
 
 
-@pytest.mark.parametrize("make", [redis, apart])
-def test_memory_is_weighed(make):
-    assert "KB per member" in run(make(), workloads.memory_per_member)
-
-
-def test_a_followed_group_is_read_from_the_programs_own_copy():
-    assert run(apart(), workloads.own_copy)["own copy: per s"] > 0
+def test_memory_is_weighed():
+    assert "KB per member" in run(redis(), workloads.memory_per_member)
 
 
 def test_a_notice_that_does_not_reach_everybody_ends_the_run():
