@@ -149,7 +149,7 @@ class Stack:
     def _show(self, now: Instant, at: int, caller: int, effects: Sequence[Effect]) -> Sequence[Effect]:
         """The effects of the service at this place, to those between it and its caller."""
         last = at  # to hear them
-        while effects:
+        while effects and last:  # there is none before the first
             kinds = frozenset(map(type, effects))
             hearings = self._shown[at].get(kinds) or self._hearings(at, kinds)
             for place, engaged, hear in hearings:

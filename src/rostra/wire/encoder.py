@@ -87,7 +87,8 @@ class Encoder:
 
     def tells(self, items: list[Answered | Told]) -> bytes:
         """One frame with all answers and notices of this turn for one program."""
-        return self._frame(FrameKind.TO_PROGRAM, Tells(tuple([self._item(item) for item in items])))
+        body = _encoder.encode(Tells(tuple([self._item(item) for item in items])))
+        return frame(FrameKind.TO_PROGRAM, self._tag, body)
 
     def asks(self, asks: list[Ask]) -> bytes:
         """All requests of a program in this turn; in several frames if one cannot hold them."""
@@ -149,9 +150,12 @@ class Encoder:
         return frame(kind, self._tag, _encoder.encode(said))
 
     def _item(self, item: Answered | Told) -> Answered | Told:
+        said: Any = item.notice if isinstance(item, Told) else item.answer
+        if type(said) not in _LISTS or len(said.members) < SHARED_FROM:
+            return item
         if isinstance(item, Told):
-            return Told(item.endpoints, self._pasted(item.notice)) if _is_long(item.notice) else item
-        return Answered(item.token, self._pasted(item.answer)) if _is_long(item.answer) else item
+            return Told(item.endpoints, self._pasted(said))
+        return Answered(item.token, self._pasted(said))
 
     def _pasted(self, said: Any) -> Any:
         """The bytes of a long message, to be pasted into whatever carries it."""

@@ -258,26 +258,26 @@ class LedAgent(Service):
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
         """Answers to our own questions; lists that name led members; and members that were put out."""
-        if not any(map(self._concerns, effects)):
-            return effects
-        self._begin(now)
-        self._sift(effects)
-        return self._end()
+        for effect in effects:
+            if type(effect) is Tell:
+                concerns_us = self._concerns(effect.notice)
+            elif type(effect) is Answer:
+                concerns_us = effect.token in self._own
+            else:
+                concerns_us = type(effect) is SignpostsFound
+            if concerns_us:
+                self._begin(now)
+                self._sift(effects)
+                return self._end()
+        return effects
 
-    def _concerns(self, effect: Effect) -> bool:
-        if type(effect) is Answer:
-            return effect.token in self._own
-        if type(effect) is Tell:
-            notice = effect.notice
-            if type(notice) in (Only, Without):
-                return bool(self.following.groups)
-            group = getattr(notice, "group", None)
-            return (
-                group in self.following.groups
-                or group in self.sets
-                or names_led(getattr(notice, "members", ()))
-            )
-        return type(effect) is SignpostsFound
+    def _concerns(self, notice: Any) -> bool:
+        if type(notice) in (Only, Without):
+            return bool(self.following.groups)
+        group = getattr(notice, "group", None)
+        return (
+            group in self.following.groups or group in self.sets or names_led(getattr(notice, "members", ()))
+        )
 
     def _begin(self, now: Instant) -> list[Effect]:
         self._now, self.out = now, []
