@@ -69,7 +69,7 @@ async def test_messages_are_bytes(world: World) -> None:
             await chess.send_many(b"e4")  # type: ignore[arg-type]
         async with me.join("go", "eu", membership="agreed", delivery="atomic") as go:
             for wrong in (b"e4", ["e4"], [b"e4", "e5"]):
-                with pytest.raises(BadInput, match="(int|str) cannot be sent"):
+                with pytest.raises(BadInput, match=r"(int|str) cannot be sent"):
                     await go.send_many(wrong)  # type: ignore[arg-type]
             (receipt,) = await go.send_many([bytearray(b"e4")])  # type: ignore[list-item]
             assert receipt.position
