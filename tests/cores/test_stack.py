@@ -86,6 +86,20 @@ def noted(effects: Sequence[Effect]) -> list[str]:
     return [effect.what for effect in effects if isinstance(effect, Noted)]
 
 
+def test_who_hears_a_kind_of_effects_is_found_out_once_also_if_none_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[int] = []
+    find_out = Stack._hearings
+    monkeypatch.setattr(
+        Stack, "_hearings", lambda stack, at, kinds: found.append(at) or find_out(stack, at, kinds)
+    )
+    stack = Stack(Base(), Upper())
+    for now in range(3):
+        assert noted(stack.step(now, FellBehind(ANN, ()))) == ["upper host"]
+    assert found == [1]
+
+
 def test_an_event_goes_to_those_that_take_it_in_list_order() -> None:
     stack = Stack(Top(), Upper(), Base())
     assert noted(stack.step(0.0, GONE)) == [

@@ -11,13 +11,16 @@ from support.samples import CHESS, H1, ID, WORLD
 from rostra.groups.attributes import Role
 from rostra.groups.members import Cause, Member
 from rostra.names import Endpoint
+from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo import events as spoken
 from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.packets import Data
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.relaxed.requests import Absolute, Joined
-from rostra.wire import Answered, Encoder, Lent, Told, encoder
+from rostra.wire import Answered, Delivery, Encoder, Lent, Submit, Told, encoder
 from rostra.wire.encoder import SHARED_FROM
+from rostra.wire.frames import FRAME_BYTES_MAX
 
 MANY = tuple(Member(Endpoint(f"{H1}/web-{n}#{n}"), (7, n)) for n in range(SHARED_FROM))
 FEW = MANY[1:]
@@ -113,6 +116,23 @@ def test_two_messages_that_follow_each_other_in_memory_are_not_mistaken_for_one(
         )
         assert ours.packet(packet)[10:] == msgspec.msgpack.encode(packet)
         del packet  # its memory is free for the next one
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 900, 65_535, 65_536, 800_000, FRAME_BYTES_MAX - 3])
+@pytest.mark.parametrize("count", [1, 15, 16, 1000, 20_000])
+def test_a_submission_in_pieces_means_the_same(size: int, count: int) -> None:
+    ours = Encoder(WORLD)
+    payloads = [bytes(size % count), *[bytes(size // count)] * (count - 1), b""]
+    submit = Submit(7, CHESS, len(payloads), block_of(payloads), 1.5)
+    assert b"".join(ours.submission(7, CHESS, payloads, 1.5)) == ours.to_agent(submit)
+
+
+def test_a_delivery_in_pieces_means_the_same() -> None:
+    ours = Encoder(WORLD)
+    for size in (1, 700, 1000, 70_000, FRAME_BYTES_MAX):
+        item = OrderedRun(Endpoint("eu.h1/a#1"), Run(1, 1, block_of([bytes(size)])), 9)
+        written = ours.delivery(7, ours.item(CHESS, item))
+        assert b"".join(written) == ours.to_program(Delivery(7, CHESS, item))
 
 
 def test_a_loan_is_encoded_once_for_all_and_means_the_same() -> None:

@@ -14,7 +14,8 @@ the end closed, even if the socket reports no error: the agent may be unreachabl
 """
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -64,7 +65,6 @@ from rostra.wire import (
     Refusal,
     Retired,
     Returned,
-    Submit,
     Told,
 )
 from rostra.wire.encoder import check_request
@@ -270,8 +270,11 @@ class AgentConnection:
     def fall_silent(self, number: int, group: Group) -> None:
         self._conversations.pop((number, group), None)
 
-    def say(self, said: Submit | Reading | Mapped | Returned) -> None:
+    def submit(self, number: int, group: Group, payloads: Sequence[bytes]) -> None:
         """At once: a block is large enough to be worth a write of its own."""
+        self._connection.write_all(self.encoder.submission(number, group, payloads, time.time()))
+
+    def say(self, said: Reading | Mapped | Returned) -> None:
         self._connection.write(self.encoder.to_agent(said))
 
     @property
@@ -307,7 +310,7 @@ class AgentConnection:
     def _take(self, items: list[Arrived]) -> None:
         listeners = self._listeners
         for item in items:
-            # The two that come by the thousand first.
+            # Those that come by the thousand first.
             if type(item) is Told:
                 notice = item.notice
                 if type(notice) in MEMBERSHIP and not (type(notice) is Gap and not notice.groups):
@@ -324,6 +327,11 @@ class AgentConnection:
             if type(item) is Answered:
                 self._answered(item.token, item.answer)
                 continue
+            if type(item) is Delivery:
+                hear_item = self._conversations.get((item.endpoint, item.group))
+                if hear_item is not None:
+                    hear_item(item.item)
+                continue
             if type(item) is Lent:
                 loan = self.arenas.lent(item)
                 hear_item = self._conversations.get((item.endpoint, item.group))
@@ -337,10 +345,6 @@ class AgentConnection:
                     self.arenas.offered(item)
                 case Retired(number):
                     self.arenas.retired(number)
-                case Delivery(number, group, said):
-                    hear_item = self._conversations.get((number, group))
-                    if hear_item is not None:
-                        hear_item(said)
                 case Ping(number):
                     self._connection.write(self.encoder.to_agent(Pong(number)))
                 case Pong():

@@ -10,7 +10,6 @@ program that does not read is sent no more, and after a while its senders wait.
 
 import asyncio
 import secrets
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby, islice
@@ -39,8 +38,7 @@ from rostra.protocols.access.config import LUCK_BYTES
 from rostra.protocols.fifo import events as told
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.flow.messages import Run
-from rostra.protocols.flow.runs import block_of, payloads
-from rostra.wire import Submit
+from rostra.protocols.flow.runs import payloads
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
@@ -260,7 +258,7 @@ class Conversation(OneReader):
         self._submitted += len(chunk)
         self._queued_bytes += size
         self._handed.append((self._submitted, size))
-        self.me._connection.say(Submit(self.me._number, self.group, len(chunk), block_of(chunk), time.time()))
+        self.me._connection.submit(self.me._number, self.group, chunk)
 
     def _check_may_send(self) -> None:
         if self._left is not None:

@@ -15,7 +15,6 @@ group promises of them holds (`stable`), so this is the receipt, and no other me
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from functools import partial
@@ -103,9 +102,8 @@ from rostra.protocols.atomic.requests import (
 )
 from rostra.protocols.fifo import events as told
 from rostra.protocols.flow.messages import Run
-from rostra.protocols.flow.runs import block_of, payloads
+from rostra.protocols.flow.runs import payloads
 from rostra.transport.dialler import dialler
-from rostra.wire import Submit
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
@@ -338,7 +336,7 @@ class Ordered(ShowsViews, OneReader):
             self._submit(chunk)
 
     def _submit(self, chunk: Sequence[bytes]) -> None:
-        self.me._connection.say(Submit(self.me._number, self.group, len(chunk), block_of(chunk), time.time()))
+        self.me._connection.submit(self.me._number, self.group, chunk)
 
     def _check_may_send(self) -> None:
         if self._left is not None:
@@ -348,6 +346,9 @@ class Ordered(ShowsViews, OneReader):
         self.me._check_open()
 
     async def _in_time(self, deadline_s: float | None, doing: "Awaitable[list[Receipt]]") -> list[Receipt]:
+        if deadline_s is None:
+            return await doing
+
         async def wait() -> list[Receipt]:
             return await doing
 
@@ -397,19 +398,19 @@ class Ordered(ShowsViews, OneReader):
                 await self._receive_state(self._receiver)
                 return None
             item = self._unread.popleft()
-            if isinstance(item, TwoOrders):
-                await self._keep_ours(item)
-                return None
-            if isinstance(item, _StateDue):
-                return self._state_due(item)
-            if isinstance(item, Loan):
-                self._unread_bytes -= item.size
-                sender, first, at, place = item.sender, item.first, item.at, item.position
-                bodies = item.read()
-            elif isinstance(item, tuple):
+            if isinstance(item, tuple):  # this and the next are nearly all
                 sender, run, place = item
                 self._unread_bytes -= len(run.block)
                 first, at, bodies = run.first, run.at, payloads(run)
+            elif isinstance(item, Loan):
+                self._unread_bytes -= item.size
+                sender, first, at, place = item.sender, item.first, item.at, item.position
+                bodies = item.read()
+            elif isinstance(item, TwoOrders):
+                await self._keep_ours(item)
+                return None
+            elif isinstance(item, _StateDue):
+                return self._state_due(item)
             else:
                 assert isinstance(item, View | Blocked), "such groups are not split or merged"
                 if isinstance(item, View):

@@ -149,8 +149,8 @@ class Items(Generic[T]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> T:
-        return await self._next(self._batch)
+    def __anext__(self) -> Awaitable[T]:
+        return self._next(self._batch)
 
 
 class OneReader(ABC):

@@ -151,7 +151,9 @@ class Stack:
         last = at  # to hear them
         while effects and last:  # there is none before the first
             kinds = frozenset(map(type, effects))
-            hearings = self._shown[at].get(kinds) or self._hearings(at, kinds)
+            hearings = self._shown[at].get(kinds)
+            if hearings is None:
+                hearings = self._hearings(at, kinds)
             for place, engaged, hear in hearings:
                 if place <= caller:
                     return effects

@@ -17,6 +17,7 @@ import struct
 import sys
 import termios
 import threading
+from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast
 
 from rostra.errors import PeerError, RostraError, Unreachable
@@ -63,7 +64,6 @@ class _Shared(threading.local):
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(READ_BYTES_BULK))
-        self.beginning = self.buffer[:READ_BYTES]
 
 
 _shared: Final = _Shared()
@@ -133,6 +133,7 @@ class Turns(Protocol):
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_aborted",
+        "_buffer",
         "_bulk",
         "_half_received",
         "_held",
@@ -170,19 +171,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = stream = cast(asyncio.Transport, transport)
+        self._buffer = _shared.buffer  # of this thread
         self.peer = _peer_name(transport)
         stream.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         if self._aborted:
             stream.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _shared.buffer if self._bulk else _shared.beginning
+        return self._buffer if self._bulk else self._buffer[:READ_BYTES]
 
     def buffer_updated(self, size: int) -> None:
         if self._turn != self._turns.turn:
             self._turn, self._read, self._items = self._turns.turn, 0, 0
         reader = self._reader
-        items = reader.feed(_shared.buffer[:size])
+        items = reader.feed(self._buffer[:size])
         self._bulk = size >= READ_BYTES // 2 and len(items) <= BULK_ITEMS_MAX
         self._read += size
         self._items += len(items)
@@ -268,10 +270,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames)
 
-    def write_all(self, pieces: list[bytes]) -> None:
+    def write_all(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Write several buffers without joining them first."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(pieces)
+            if len(pieces) == 1:
+                self._transport.write(pieces[0])
+            else:
+                self._transport.writelines(pieces)
 
     @property
     def peer_ip(self) -> str:

@@ -8,6 +8,7 @@ measured; see `docs/decisions/0008-what-the-wire-promises.md`.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlace
 from rostra.protocols.fifo.events import Credit, Delivered, Excluded, Parted, Sent
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.flow.messages import Run, Stream
+from rostra.protocols.flow.runs import array_of
 from rostra.protocols.front.messages import Answered, AnyRequest, Ask, Told
 from rostra.protocols.links.packets import AnyPacket, Data
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
@@ -46,6 +48,9 @@ KEPT_BYTES_MAX: Final = 64 << 10
 """What may be kept when a turn ends; if it is more, all is let go. Raising it costs six times as much memory,
 for the messages are kept with their bytes."""
 
+JOINED_BYTES_MAX: Final = 1024
+"""A frame that is not longer is cheaper to join than to write in pieces."""
+
 _LISTS: Final = frozenset({EndpointsJoined, ResolveReply, Absolute, Joined, Snapshot, Changed})
 """What may hold a long list of members."""
 
@@ -55,6 +60,7 @@ _OF_ONE: Final = frozenset({Credit, Sent, Parted, Excluded, OrderPlaced, OrderCl
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
+_SUBMIT: Final = b"\x96\x08"  # a `Submit`
 _LENT: Final = b"\x9b\x0c"  # the same of a `Lent`, which has eleven
 
 
@@ -101,6 +107,22 @@ class Encoder:
     def to_agent(self, said: ToAgent) -> bytes:
         return self._frame(FrameKind.TO_AGENT, said)
 
+    def submission(
+        self, endpoint: int, group: Group, payloads: Sequence[bytes], at: float
+    ) -> list[bytes | memoryview]:
+        """A `Submit` of these messages, in pieces to be written one after the other: a long block is not
+        copied."""
+        array, begin = array_of(payloads)
+        size = len(array) - begin
+        who = _encoder.encode((endpoint, group, len(payloads)))[1:]
+        front = _SUBMIT + who + _bin_head(size)
+        rear = _encoder.encode(at)
+        whole = len(front) + size + len(rear)
+        if not JOINED_BYTES_MAX < whole <= BODY_BYTES_MAX:
+            return [frame(FrameKind.TO_AGENT, self._tag, b"".join((front, memoryview(array)[begin:], rear)))]
+        head = HEADER.pack(AFTER_LENGTH + whole, WIRE_VERSION, FrameKind.TO_AGENT, self._tag)
+        return [head + front, memoryview(array)[begin:], rear]
+
     def to_program(self, said: ToProgram) -> bytes:
         return self._frame(FrameKind.TO_PROGRAM, said)
 
@@ -116,13 +138,14 @@ class Encoder:
         return kept[1]
 
     def delivery(self, endpoint: int, item: bytes) -> tuple[bytes, ...]:
-        """A `Delivery` of what `item` encoded, in pieces to be written one after the other: the long one is
+        """A `Delivery` of what `item` encoded, in pieces to be written one after the other: a long one is
         shared, and never copied."""
         front = _DELIVERY + _encoder.encode(endpoint)
         size = len(front) + len(item)
         if size > BODY_BYTES_MAX:
             return (frame(FrameKind.TO_PROGRAM, self._tag, front + item),)
-        return HEADER.pack(AFTER_LENGTH + size, WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag) + front, item
+        head = HEADER.pack(AFTER_LENGTH + size, WIRE_VERSION, FrameKind.TO_PROGRAM, self._tag)
+        return (head + front + item,) if size <= JOINED_BYTES_MAX else (head + front, item)
 
     def loan(
         self, group: Group, stream: Stream, run: Run, arena: int, begin: int, size: int, position: int = 0
@@ -165,6 +188,13 @@ class Encoder:
             kept = self._kept[id(said)] = (said, Raw(encoded))
             self._kept_bytes += len(encoded)
         return kept[1]
+
+
+def _bin_head(size: int) -> bytes:
+    """How MessagePack begins so many bytes."""
+    if size < 1 << 8:
+        return b"\xc4" + size.to_bytes(1, "big")
+    return b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
 
 
 def _is_long(said: Any) -> bool:

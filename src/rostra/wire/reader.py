@@ -49,8 +49,8 @@ from rostra.wire.numbers import (
     SAID,
     Numbers,
 )
-from rostra.wire.programs import AnyFrame, Asks, Delivery, ProgramHello, ProgramWelcome, Tells
-from rostra.wire.recent import RecentAnswers
+from rostra.wire.programs import AnyFrame, Asks, Delivery, Lent, ProgramHello, ProgramWelcome, Tells
+from rostra.wire.recent import LONG_BYTES, RecentAnswers
 from rostra.wire.shapes import Body
 
 ANY_WORLD_TAG: Final = world_tag(ANY_WORLD)
@@ -310,16 +310,15 @@ class FrameReader:
                     self._ask_piecewise(raw) for raw in shapes.read(shapes.LOOSE_ASKS, body, "Asks").asks
                 ]
             return
-        if isinstance(said, Asks):
+        if type(said) is Asks:
             if not self._greeted:
                 raise _too_early("Asks")
-            for ask in said.asks:
-                items.append(_checked(ask))
+            items += [_checked(ask) for ask in said.asks]
         else:
             self._program_frame(said, FrameKind.TO_AGENT, items)
 
     def _to_program(self, body: Body, items: list[Arrived]) -> None:
-        if self._greeted and self._recent is not None:
+        if len(body) >= LONG_BYTES and self._greeted and self._recent is not None:
             found = self._recent.find(body)
             if found is not None:
                 items += found
@@ -337,10 +336,12 @@ class FrameReader:
                 for raw in shapes.read(shapes.LOOSE_TELLS, body, "Tells").items:
                     items += self._item_piecewise(raw)
             return
-        if isinstance(said, Tells):
-            # A program trusts its agent with names: the agent has checked each one as it entered the world.
+        # A program trusts its agent with names: the agent has checked each one as it entered the world.
+        if type(said) is Tells:
             self._require_greeting("Tells")
             items += said.items
+        elif (type(said) is Delivery or type(said) is Lent) and self._greeted:  # nearly all of the others
+            items.append(said)
         else:
             self._program_frame(said, FrameKind.TO_PROGRAM, items)
 
@@ -349,7 +350,7 @@ class FrameReader:
             check_program_frame(said)
         except BadInput as error:
             raise Malformed(f"{type(said).__name__}: {error.what}", fix=error.fix) from None
-        if isinstance(said, ProgramHello | ProgramWelcome):
+        if type(said) is ProgramHello or type(said) is ProgramWelcome:
             self._greet(kind, said.world)
         else:
             self._require_greeting(type(said).__name__)

@@ -112,6 +112,8 @@ ORDER_AGENT: Final = ServiceName["OrderAgent"]("atomic agent")
 
 AnyStation = Station | NegotiatedStation
 
+_POSTS: Final = frozenset({HubPost, StationCast})
+
 
 class OrderAgent(Service):
     name = ORDER_AGENT
@@ -135,6 +137,7 @@ class OrderAgent(Service):
         self._claim_at: Instant = 0.0  # not before, if there is a group that is not begun
         self._last: list[Effect] = []  # of stations that were closed in this step
         self.stations: dict[Group, AnyStation] = {}
+        self._durable: dict[Group, Station] = {}  # those that have a log on our disk
         self.monitored = MonitoredGroups(self)
         self.engaged = (*self.monitored.engaged,)
         self._numbers = 0  # that stations which are gone have used in this life (A-016)
@@ -226,6 +229,8 @@ class OrderAgent(Service):
     def _check_clock(self, now: Instant, event: Event, out: list[Effect]) -> None:
         """A host that stood still for so long that its claims may not count any more does nothing before it
         has noticed: its server may have given it up, and another host may have begun the group."""
+        if self._clock_due is None and not self.monitored.groups:
+            return
         if isinstance(event, LinkUp | LinkDown | LinkMoved):
             return  # the services below have not heard of it yet
         due = self._clock_due
@@ -376,6 +381,7 @@ class OrderAgent(Service):
         station.early_flush = self._agreed.config.early_flush
         if station.disk is None:
             return station
+        self._durable[group] = station
         station.disk.founds = group in self.stack[CLAIM_AGENT].made
         self._unrecorded.add(group)
         if (kept := self._kept.pop(group, None)) is None:
@@ -457,11 +463,11 @@ class OrderAgent(Service):
         """What stations have more since the last step, to be on disk before anything else is done."""
         found = self._last
         self._last = []
-        for station in self.stations.values():
-            if isinstance(station, Station) and station.disk is not None:
-                found += _batches(station)
-                if station.group in self._unrecorded and station.reported_chain:
-                    found += self._report_begun(station.group, station.disk.origin)
+        for station in self._durable.values():
+            assert station.disk is not None
+            found += _batches(station)
+            if station.group in self._unrecorded and station.reported_chain:
+                found += self._report_begun(station.group, station.disk.origin)
         return found
 
     def _report_begun(self, group: Group, origin: ViewKey | None) -> list[Effect]:
@@ -497,6 +503,7 @@ class OrderAgent(Service):
                 self._kept[station.group] = kept
         self._numbers = max(self._numbers, station.numbers)
         self._unrecorded.discard(station.group)
+        self._durable.pop(station.group, None)
         del self.stations[station.group]
 
     def _after(self, now: Instant, station: AnyStation, out: list[Effect]) -> None:
@@ -544,7 +551,7 @@ class OrderAgent(Service):
 
     def _sent(self, effects: list[Effect]) -> list[Effect]:
         """What rests on logs waits until they are written."""
-        if self.stations or self._last:
+        if self._last or (self.stations and (self._durable or self._held)):
             written = self._written()
             batches = [each for each in written if isinstance(each, Persist)]
             if batches or self._held:
@@ -556,7 +563,7 @@ class OrderAgent(Service):
 
     def _posted(self, effects: list[Effect]) -> list[Effect]:
         """Where datagrams of our LAN reach, by these; to hosts of other clusters each message once."""
-        if not any(type(effect) in (HubPost, StationCast) for effect in effects):
+        if _POSTS.isdisjoint(map(type, effects)):
             return effects
         out: list[Effect] = []
         far: dict[tuple[Group, int], tuple[AnyStationMessage, list[Domain]]] = {}

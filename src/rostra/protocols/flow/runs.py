@@ -23,9 +23,14 @@ _looker = msgpack.Decoder(list[memoryview])  # the same, without copying anythin
 
 def block_of(payloads: Sequence[bytes]) -> bytes:
     """The block that a program submits for these messages."""
+    array, begin = array_of(payloads)
+    return array[begin:]
+
+
+def array_of(payloads: Sequence[bytes]) -> tuple[bytes, int]:
+    """The same with something before it; and where it begins."""
     count = len(payloads)
-    header = 1 if count < 16 else 3 if count < 65_536 else 5
-    return _encoder.encode(payloads)[header:]
+    return _encoder.encode(payloads), 1 if count < 16 else 3 if count < 65_536 else 5
 
 
 def payloads(run: Run) -> list[bytes]:
@@ -133,6 +138,8 @@ def _stride(run: Run) -> int:
     head = _HEADS.get(block[0], 0) if block else 0
     if rest or stride < head or not head or _after(block, 0) != stride:
         return 0
+    if count == 1:
+        return stride
     for nth in range(head):
         if block[nth::stride] != block[nth : nth + 1] * count:
             return 0
