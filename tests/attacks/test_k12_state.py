@@ -1,6 +1,7 @@
 """K12: a member asks others for their state. It costs them one state at a time, and ends no program."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -135,3 +136,30 @@ class Others:
 
 DONOR = Endpoint("paris.h1/donor#1")
 OTHERS: "rostra.Ordered" = Others()  # type: ignore[assignment]
+
+
+class Mean(rostra.Replicated):
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    @rostra.command
+    def put(self, value: float) -> None:
+        self.value = value
+
+
+def test_a_number_that_equals_nothing_ends_no_replica(world: World) -> None:
+    """With NaN in an attribute no state could be given: the next join ended one replica after the other."""
+    means = [Mean(), Mean()]
+
+    async def hold(mean: Mean, *, puts: bool) -> None:
+        async with rostra.connect() as me, me.replicate("mean", mean, "paris"):
+            if puts:
+                await mean.put(math.nan)
+            await asyncio.sleep(3600)
+
+    first = world.start("paris.h1", hold(means[0], puts=True))
+    world.run(for_s=4)
+    second = world.start("paris.h2", hold(means[1], puts=False))
+    world.run(for_s=8)
+    assert not first.done() and not second.done()
+    assert all(each.is_current and math.isnan(each.value) for each in means)

@@ -367,9 +367,14 @@ def encode_attributes(object_: Any) -> bytes:
     except (TypeError, Malformed, *UNDECODABLE) as error:
         raise BadInput(f"the state of {type(object_).__name__}: {error}", fix=_DECLARE) from None
     for name, value in attributes.items():
-        if again[name] != value or type(again[name]) is not type(value):
+        if not _is_same(again[name], value):
             raise BadInput(f"{type(object_).__name__}.{name} would not come back as it is", fix=_DECLARE)
     return data
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """NaN comes back as it is too, although it equals nothing."""
+    return type(one) is type(other) and (one == other or repr(one) == repr(other))
 
 
 def _same_everywhere(value: Any) -> Any:

@@ -183,6 +183,10 @@ class MonitoredGroups:
         out.append(AgreedListed(me, group, self._local.groups[group].members[me].stamp))
         known = self.groups[group]
         station = self._agent.stations.get(group)
+        if station is not None and not isinstance(station, MonitoredStation):
+            other = Refused(f"{group} is not over yet as the group of another kind", fix="ask again")
+            self._refuse(now, group, me, other, out)
+            return
         founds = station is None and self._agent.stack[CLAIM_AGENT].is_alone(group)
         if founds and not stay.event.create:
             self._refuse(now, group, me, no_such(group), out)
@@ -197,7 +201,6 @@ class MonitoredGroups:
             station.enter(now, me, stay.event.slow, stay.event.meta, out)
             station.open(now, out, founds=founds)
         else:
-            assert isinstance(station, MonitoredStation)
             station.enter(now, me, stay.event.slow, stay.event.meta, out)
         out.append(SetTimer(self._timer(group), JOIN_S))
         self.after(now, station, out)

@@ -21,6 +21,7 @@ from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.protocols.fifo.core import HOST
 from rostra.protocols.fifo.requests import Enter
+from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.requests import Absolute, Denied, Done, denied
 
 Hear = Callable[[Any], None]
@@ -196,3 +197,13 @@ def plain_join_refusal(stack: Stack, group: Group) -> Denied | None:
             fix='join it with delivery="fifo", or choose another name',
         )
     )
+
+
+def plain_leave_refusal(stack: Stack, me: Endpoint, group: Group) -> Denied | None:
+    """Why a member cannot leave so: its claim would be released, and the service of its kind not know."""
+    agent = stack.find(AGENT)
+    table = None if agent is None else agent.groups.get(group)
+    member = None if table is None else table.members.get(me)
+    if member is None or member.kind is None or not member.kind.is_claimed:
+        return None
+    return denied(NotAllowed(f"{me} is in {group}, which is {member.kind}", fix="leave it as it was joined"))

@@ -41,7 +41,7 @@ from rostra.protocols.atomic.requests import ForgetOrdered, JoinOrdered, LeaveOr
 from rostra.protocols.detect.programs import ProgramEvidence
 from rostra.protocols.fifo.events import LeaveAsked, Paused, Resumed, Submitted
 from rostra.protocols.fifo.requests import Enter, Exit
-from rostra.protocols.front.admission import plain_join_refusal
+from rostra.protocols.front.admission import plain_join_refusal, plain_leave_refusal
 from rostra.protocols.front.messages import (
     NO_ENDPOINT,
     SUBMIT_MESSAGES_MAX,
@@ -532,6 +532,10 @@ class ProgramSession:
             and (refusal := plain_join_refusal(front.port.stack, request.group)) is not None
         ):
             front.settled(self, endpoint, request, refusal, is_new=is_new)
+            self.answer(token, refusal)
+        elif type(request) is Leave and (
+            refusal := plain_leave_refusal(front.port.stack, endpoint, request.group)
+        ):
             self.answer(token, refusal)
         elif type(request) is Join:
             front.join_soon(self, Asked(endpoint, self.expect(token, endpoint, request, is_new), request))
