@@ -431,6 +431,7 @@ def test_a_level_orders_candidates() -> None:
         ("count-frames", {"doubles": 1, "crashes": 0, "suspicions": 0}),
         ("restart-accepts", {"restarts": 1, "suspicions": 0, "fires": 1, "losses": 1}),
         ("raw-arrival", {"stations": 2, "senders": 2, "crashes": 0, "suspicions": 0}),
+        ("no-freeze", {"crashes": 0}),
     ],
 )
 def test_the_explorer_finds_what_is_planted(plant: str, bounds: dict[str, int]) -> None:
