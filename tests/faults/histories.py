@@ -148,12 +148,17 @@ class Histories:
         self.tasks: dict[str, tuple[str, Callable[[str], Any], asyncio.Task[Any]]] = {}
         self.seen: dict[str, list[Operation]] = {name: [] for name in (*BEHAVIOURS, "lock", "store")}
         self.objects: dict[str, Things] = {}
+        self.connected: dict[str, rostra.Me] = {}
         self.reads = 0
         self.values = 0
         self.until = 0.0
         self.deeds: list[str] = []
 
     # Programs
+
+    def known(self, name: str, me: rostra.Me) -> rostra.Me:
+        self.connected[name] = me
+        return me
 
     async def caller(self, name: str) -> None:
         while True:
@@ -169,7 +174,7 @@ class Histories:
         luck = Random(f"{self.seed} {name} {self.world.now}")
         async with (
             rostra.connect(name=name) as me,
-            me.replicate("things", Things(), "paris", checkpoint_every=50) as things,
+            self.known(name, me).replicate("things", Things(), "paris", checkpoint_every=50) as things,
         ):
             self.objects[name] = things
             while self.world.now < self.until:
@@ -230,6 +235,7 @@ class Histories:
         luck = Random(f"{self.seed} {name} {self.world.now}")
         host = self.tasks[name][0]
         async with rostra.connect(name=name) as me:
+            self.known(name, me)
             while self.world.now < self.until:
                 with contextlib.suppress(RostraError):
                     await self.turn(me, name, host, luck)
@@ -305,6 +311,8 @@ class Histories:
     async def kill(self, name: str) -> None:
         """As by kill -9: nothing is said any more; another program of that name comes."""
         host, program, task = self.tasks[name]
+        if (me := self.connected.pop(name, None)) is not None:
+            me._connection._connection.abort("killed")  # before it could say that it leaves
         task.cancel()
         self.objects.pop(name, None)
         with contextlib.suppress(asyncio.CancelledError, RostraError):

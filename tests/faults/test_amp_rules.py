@@ -2,11 +2,17 @@
 
 import pytest
 from msgspec.structs import replace
-from support.ampnet import BUS, NET, Lost, losing, members, results, sound, views
+from support.ampnet import BUS, NET, Lost, losing, members, results, sound, views, world
 
+from rostra.names import Domain
 from rostra.protocols.atomic.amp_state import AccessLost, FrameReceived, StationSuspected
 from rostra.protocols.atomic.emitter import ATTRIBUTES
 from rostra.protocols.atomic.frames import (
+    ACK,
+    SUSPEND,
+    AmpStationId,
+    AmpView,
+    AmpViewId,
     DataFrame,
     DataId,
     DecisionFrame,
@@ -18,6 +24,8 @@ from rostra.protocols.atomic.frames import (
     PendingFrame,
     ResponseFrame,
     RunOutcome,
+    SuspensionLevel,
+    ViewChange,
 )
 
 BOTH = pytest.mark.parametrize("kind", [BUS, NET])
@@ -212,3 +220,83 @@ def test_when_all_notice_one_failure_at_once_there_is_one_monitor_action() -> No
     [change] = {each.frame.change for each in net.frames(NewViewFrame, since=began)}
     assert change.view.id.number == 6
     sound(net)
+
+
+@pytest.mark.spec("A-061")
+def test_a_late_suspension_below_the_highest_of_this_view_has_no_effect() -> None:
+    """TA13: the highest level is remembered after traffic was resumed."""
+    net, (a, b, c, d) = members(NET)
+    net.give(d, b"!", profile="urgent")
+    net.run(0.1)
+    gate = net.gates[c].state
+    assert gate.suspended is None and gate.top == SuspensionLevel(1, d)
+    control = FrameControl(net.group, b, 90, 0, gate.view.id, ACK | SUSPEND, SuspensionLevel(1, b))
+    net.tell(c, FrameReceived(b.host, InvestigateFrame(control, ())))
+    assert net.gates[c].state.suspended is None
+    net.give(a, b"on")
+    net.run(0.1)
+    assert net.logs[c].messages() == [b"!", b"on"]
+
+
+@pytest.mark.spec("A-074", "A-013")
+def test_a_member_that_stood_still_is_told_at_its_first_frame_that_it_is_out() -> None:
+    net, (a, b, c, d) = members(NET)
+    net.paused.add(d)
+    net.tell(a, StationSuspected(d))
+    net.run(10)
+    assert net.gates[a].state.view.members == (a, b, c)
+    net.paused.discard(d)
+    began = net.now
+    net.give(d, b"late")
+    net.run(net.config.response_s / 2)
+    answers = {each.frame.answer for each in net.frames(ResponseFrame, since=began) if each.to == d}
+    assert answers == {"NOT_MEMBER"}
+    assert [mark.because for mark in net.logs[d].marks] == ["excluded"]
+    assert results(net, d) == ["excluded"]
+    sound(net)
+
+
+@pytest.mark.spec("A-099", "A-056")
+def test_a_member_that_is_two_views_behind_is_out() -> None:
+    """What was decided in the view between the two is not in the newer one."""
+    net, (a, b, c, d) = members(NET)
+    losing(net, lambda sender, to, frame: to == d)
+    new = AmpView(AmpViewId(6, a), (a, b, c, d))
+    between = AmpViewId(5, a)
+    control = FrameControl(net.group, a, 90, 0, new.id)
+    ref = FrameRef(d, 1, 1)
+    net.tell(d, FrameReceived(a.host, ResponseFrame(control, ref, "NEWER", change=ViewChange(between, new))))
+    assert [mark.because for mark in net.logs[d].marks] == ["excluded"]
+
+
+@pytest.mark.spec("A-082", "A-107")
+def test_of_two_groups_of_one_name_the_smaller_gives_up_when_they_meet() -> None:
+    """Nobody heard the other while they began."""
+    net = world(NET, beacon_s=1.0)
+    hosts = "abcde"
+    stations = [AmpStationId(Domain(host), 1) for host in hosts]
+    left, right = stations[:2], stations[2:]
+    net.medium.cut = {(one, other) for one in left for other in right}
+    net.medium.cut |= {(other, one) for one, other in net.medium.cut}
+    for host in hosts:
+        net.add(host)
+        net.run(1)
+    assert views(net) == [tuple(left), tuple(right)]
+    net.medium.cut = set()
+    net.run(1.5)
+    assert [[mark.because for mark in net.logs[each].marks] for each in stations] == [["excluded"]] * 2 + [
+        []
+    ] * 3
+    assert views(net) == [tuple(right)]
+    net.give(stations[4], b"on")
+    net.run(1)
+    assert [net.logs[each].messages() for each in right] == [[b"on"]] * 3
+
+
+@pytest.mark.spec("A-084")
+def test_the_last_member_closes_at_once() -> None:
+    net, (a,) = members(NET, 1)
+    before = len(net.sent)
+    net.leave(a)
+    assert net.gates[a].state.standing == "closed" and len(net.sent) == before
+    assert [mark.because for mark in net.logs[a].marks] == ["left"]

@@ -6,6 +6,7 @@ import pytest
 from support.ampnet import NET, Lost, losing, members, sound
 
 from benchmarks import atomic_report as report
+from benchmarks.atomic_hub import HubRow, hub_rows
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.protocols.atomic.amp_invariants import at_rest
 from rostra.protocols.atomic.amp_state import GateClosed, RunDelivered, StationSuspected, ViewIndicated
@@ -35,6 +36,14 @@ def test_the_worst_times_are_those_of_the_rounds_that_a_correct_station_may_lose
     assert rounds_s < worst.execution <= 2 * rounds_s + config.wait_decision_s
     assert config.wait_decision_s <= worst.inconsistency <= config.wait_decision_s + rounds_s
     assert worst.execution > 10 * report.plain_times(kind).execution
+
+
+@pytest.mark.spec("A-053", "A-080")
+def test_every_formula_of_the_report_is_what_is_counted() -> None:
+    """Section 6, on the bus and on the network; and hub order beside it."""
+    found: list[report.ReportRow | HubRow] = [*report.rows(), *hub_rows(report.N, DELAY_S)]
+    assert len(found) > 30
+    assert [row.claim for row in found if not row.holds] == []
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -354,7 +354,7 @@ def test_an_urgent_block_is_contiguous(kind: str) -> None:
 
 
 @BOTH
-@pytest.mark.spec("A-024", "A-025")
+@pytest.mark.spec("A-024", "A-085")
 def test_a_barrier_is_answered_when_all_before_it_is_decided(kind: str) -> None:
     net, (a, b, c, d) = members(kind, omissions=3)
     losing(net, Lost(DataFrame, to=d, times=3))

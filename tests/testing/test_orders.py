@@ -428,6 +428,27 @@ def test_the_same_sends_in_all_three_orders_are_the_same_messages() -> None:
     assert sorted(logs["hub"][0]) == sorted(logs["negotiated"][0]) == sorted(logs["medium"][0])
 
 
+@BOTH
+@pytest.mark.spec("A-056", "A-100")
+def test_a_member_that_hears_nothing_is_removed_and_stops(lan: World, order: str) -> None:
+    """XA-20: what it says still arrives."""
+    hosts = ("paris.h1", "paris.h2", "paris.h3")
+    members = enter(lan, order, *hosts, scope="paris", survive="majority")
+    ann, ben, cem = members
+    lan.cut("paris > paris.h3")
+    for host, member in zip(hosts, members, strict=True):
+        lan.start(host, member.say(20, every_s=0.05))
+    lan.run(for_s=20)
+    assert ben.views[-1].failed == (cem.endpoint,)
+    assert len(ann.receipts) == len(ben.receipts) == 20
+    agree(ann, ben)
+    assert cem.log == ann.log[: len(cem.log)] and len(cem.log) < 20
+    lan.heal()
+    lan.run(for_s=20)
+    assert isinstance(cem.error, Excluded)
+    assert cem.log == ann.log[: len(cem.log)]
+
+
 async def drain() -> HostDrained:
     """As `rostra drain` does at this host."""
     async with rostra.connect() as me:
