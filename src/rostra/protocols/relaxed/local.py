@@ -92,7 +92,7 @@ from rostra.protocols.relaxed.gate import Gate, screened
 from rostra.protocols.relaxed.inquiries import INQUIRY, Inquiries
 from rostra.protocols.relaxed.liveness import CLOSED, CRASHED, REFRESH, UNKNOWN, Liveness
 from rostra.protocols.relaxed.local_state import GatheredJoins, LocalGroup, Presence, check_group
-from rostra.protocols.relaxed.mail import Mail, check_endpoint
+from rostra.protocols.relaxed.mail import Mail, check_endpoint, not_open
 from rostra.protocols.relaxed.messages import (
     DomainFailed,
     EndpointLeft,
@@ -254,13 +254,8 @@ class LocalServer(Service):
                     out.append(Answer(token, Inspected(document_of(self))))
                 case Recall():
                     self.inquiries.ask(token, request, self.up, out)
-                case _ if not me:
-                    raise BadInput(
-                        f"{self.host} is an agent, and this is for a server",
-                        fix="ask a server, by its address or its socket",
-                    )
                 case _ if me not in self.endpoints:
-                    raise BadInput(f"no endpoint {_short(me)} is open on {self.host}", fix="open it first")
+                    raise not_open(me, self.host)
                 case Resolve():
                     self._resolve(now, me, token, request, out)
                 case Join():
@@ -799,7 +794,3 @@ class LocalServer(Service):
         """The followers of at least one of these groups, each once, sorted."""
         rolls = [self.groups[group].followers() for group in groups if group in self.groups]
         return rolls[0] if len(rolls) == 1 else tuple(sorted({one for roll in rolls for one in roll}))
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -93,3 +93,12 @@ class Mail:
 @lru_cache(maxsize=4096)
 def check_endpoint(endpoint: Endpoint) -> None:
     parse_endpoint(endpoint)
+
+
+def not_open(me: str, host: Domain) -> BadInput:
+    """A request came from an endpoint that this agent does not have, or from none."""
+    if not me:
+        fix = "ask a server, by its address or its socket"
+        return BadInput(f"{host} is an agent, and this is for a server", fix=fix)
+    shown = me if len(me) <= 80 else f"{me[:77]}..."
+    return BadInput(f"no endpoint {shown!r} is open on {host}", fix="open it first")
