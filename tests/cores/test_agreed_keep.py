@@ -5,13 +5,24 @@ from msgspec.structs import replace
 
 from rostra.core.records import Records
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.agreed.changes import GroupPlace, MemberId, Pid, ServerId
+from rostra.protocols.agreed.changes import (
+    GroupPlace,
+    MemberId,
+    Pid,
+    Proposal,
+    Round,
+    ServerId,
+    ServersFailed,
+    SetMember,
+    SetView,
+    priority_of,
+)
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember, AgreedView, GroupTable
 from rostra.protocols.agreed.keep import SetKeeper
-from rostra.protocols.agreed.state import SetState, alone
+from rostra.protocols.agreed.state import Coordinating, Electing, Locked, Phase, SetState, alone
 
 EU, FR, WORLD = Domain("eu"), Domain("eu.fr"), Domain("world")
-ME = ServerId(FR, 3)
+ME, OTHER = ServerId(FR, 3), ServerId(Domain("eu.de"), 1)
 HERE, MOVED, THERE = Group("@eu/chess", EU), Group("chess", WORLD), Group("lyon/chess", FR)
 
 
@@ -73,3 +84,23 @@ def test_a_group_is_kept_if_its_last_view_fits_and_with_the_views_before_it_if_t
     groups = recovered(records)[EU].table.groups
     assert [len(each.views) for each in groups.values()] == ([kept] if kept else [])
     assert all(each.view == large(members, 8).view for each in groups.values())
+
+
+@pytest.mark.spec("V-019", "V-080")
+@pytest.mark.parametrize(
+    ("coordinator", "isolated", "phase"),
+    [(ME, False, Coordinating), (OTHER, False, Locked), (OTHER, True, Electing)],
+)
+def test_a_lock_is_held_on_as_the_others_know_it(
+    coordinator: ServerId, isolated: bool, phase: type[Phase]
+) -> None:
+    """Who had given the coordinator up is in the election for its change, and does not wait for it."""
+    records, before = Records(), state({})
+    view = SetView(1, Pid(OTHER, 1), (*before.view.members, SetMember(OTHER, 0, 1)))
+    change, pid = ServersFailed((OTHER,)), Pid(coordinator, 5)
+    proposal = Proposal(pid, 1, before.base, change, priority_of(change, view, pid))
+    held = Locked(proposal, Round(pid, 0, coordinator), since=0)
+    gone = frozenset([OTHER] if isolated else [])
+    SetKeeper(FR, records).keep(EU, replace(before, view=view, phase=held, isolated=gone))
+    again = recovered(records)[EU]
+    assert isinstance(again.phase, phase) and again.lock == (proposal, held.round)

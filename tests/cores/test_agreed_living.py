@@ -124,6 +124,19 @@ def test_members_behind_servers_that_a_change_went_on_without_do_not_count() -> 
     assert not side.lives and side.group.view.number == 4, "the view comes, and stands still"
 
 
+@pytest.mark.spec("V-099", "V-100")
+def test_a_view_that_stands_still_here_may_live_with_those_it_went_on_without() -> None:
+    """They may have committed it, too, and have been enough."""
+    side = Side()
+    side.joins("fr1", "de1", "it1")
+    side.do(joins("fr2"), DE, IT)
+    assert not side.lives and side.group.living.fence == 3
+    (attempt,) = side.group.living.attempts
+    assert (attempt.fence, len(attempt.members)) == (4, 4)
+    side.do(joins("fr3"), DE)
+    assert side.lives and side.group.living.fence == 5, "4 may be taken"
+
+
 @pytest.mark.spec("V-120")
 def test_a_view_depends_on_its_proposal_alone_and_not_on_who_was_absent() -> None:
     side = Side()
