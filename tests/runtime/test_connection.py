@@ -12,19 +12,6 @@ from rostra.transport.connection import Connection
 from rostra.wire import FrameKind, FrameReader
 
 
-def buffer() -> memoryview:
-    connection = Connection(None, FrameReader("lab", FrameKind.LINK))  # type: ignore[arg-type]
-    return connection.get_buffer(-1)
-
-
-def test_loops_in_two_threads_read_into_two_buffers() -> None:
-    """An agent's loop and that of `rostra.sync` may live in one process; one read would spoil the other."""
-    with ThreadPoolExecutor(1) as another_thread:
-        there = another_thread.submit(buffer).result()
-    assert buffer() is buffer()
-    assert buffer() is not there
-
-
 class Wire(asyncio.Transport):
     """Remembers that it was cut."""
 
@@ -34,6 +21,21 @@ class Wire(asyncio.Transport):
 
     def abort(self) -> None:
         self.cut = True
+
+
+def buffer() -> object:
+    """What a connection of this thread reads into."""
+    connection = Connection(None, FrameReader("lab", FrameKind.LINK))  # type: ignore[arg-type]
+    connection.connection_made(Wire())
+    return connection.get_buffer(-1).obj
+
+
+def test_loops_in_two_threads_read_into_two_buffers() -> None:
+    """An agent's loop and that of `rostra.sync` may live in one process; one read would spoil the other."""
+    with ThreadPoolExecutor(1) as another_thread:
+        there = another_thread.submit(buffer).result()
+    assert buffer() is buffer()
+    assert buffer() is not there
 
 
 def test_a_connection_that_was_given_up_before_the_loop_made_it_ends_when_it_is_made() -> None:

@@ -452,10 +452,10 @@ def test_two_orders_are_found_where_receipts_do_not_wait_for_the_record(
 ) -> None:
     advance = HubOrder._advance
 
-    def at_once(self: HubOrder, out: list[object]) -> bool:
+    def at_once(self: HubOrder) -> bool:
         if self.disk is not None:
             self.disk.recorded = True
-        return advance(self, out)  # type: ignore[arg-type]
+        return advance(self)
 
     monkeypatch.setattr(HubOrder, "_advance", at_once)
     first = begun_without_a_record(world)

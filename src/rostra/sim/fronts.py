@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rostra.core.effects import Answer, Effect, Event, Tell
+from rostra.core.effects import Answer, Asked, Effect, Event, Tell
 from rostra.core.observer import BESIDE
 from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
@@ -27,7 +27,7 @@ from rostra.protocols.front.messages import Answered, Ask, Ping, Pong, Told
 from rostra.protocols.front.port import Hold, Writes
 from rostra.protocols.front.session import ProgramSession
 from rostra.protocols.relaxed.local import AGENT
-from rostra.protocols.relaxed.requests import Join
+from rostra.protocols.relaxed.requests import Join, Leave
 
 if TYPE_CHECKING:
     from rostra.sim.processes import SimProcess
@@ -338,6 +338,7 @@ class SimLink:
         self._unheard: list[Any] = []  # what it said while it was not read
         self._items: list[tuple[Group, Item]] = []
         self._unread = 1 << 62
+        self._claimed: set[tuple[int, Group]] = set()
 
     # From the program
 
@@ -369,7 +370,13 @@ class SimLink:
                 # For storms over claims alone (`claim_storm.py`): the kind, without the service behind it.
                 endpoint = session.endpoints[number]
                 claim = JoinClaimed(endpoint, session.expect(token, endpoint, join), join)
+                self._claimed.add((number, join.group))
                 front.in_turn(lambda: front.step(claim))
+            case (Ask(token, number, Leave(group) as leave),) if (number, group) in self._claimed:
+                # As that service would: the front takes no plain leave of a member of a strong kind.
+                endpoint = session.endpoints[number]
+                left = Asked(endpoint, session.expect(token, endpoint, leave), leave)
+                front.in_turn(lambda: front.step(left))
             case _:
                 front.in_turn(lambda: session.arrived(list(items)))
 
