@@ -18,6 +18,7 @@ EVERY_SEED_THAT_EVER_FAILED: list[tuple[str, int]] = [
     ("pair", 239),
     ("uneven", 41),
     ("single", 11050),  # ... while packets still queued behind one that a fault had slowed
+    ("single", 5100067),  # a permanent group whose server crashed before it had answered
     ("fifo", 112),  # a delegate that had left was owed an answer, and got one
     ("fifo", 198),  # whoever spoke had gone before anybody listened: nothing was wrong, and nothing judged
     ("fifo", 376),  # a program was killed before its agent, which stood still, had answered it
