@@ -13,6 +13,7 @@ import pytest
 import rostra.client
 import rostra.protocols.relaxed.requests as requests
 from rostra.cli import app
+from rostra.history.audits import PROMISES
 from rostra.protocols.relaxed import messages
 from rostra.sim import checkers, fifo_checkers
 
@@ -108,7 +109,7 @@ def test_the_changes_that_the_readme_names_are_those_that_the_client_gives():
 
 def test_every_promise_of_the_readme_has_a_checker():
     promised = set(re.findall(r"^\| `([a-z-]+)` \|", README, re.M))
-    checked = {name.replace("_", "-") for name in (*vars(checkers), *vars(fifo_checkers))}
+    checked = {name.replace("_", "-") for name in (*vars(checkers), *vars(fifo_checkers))} | set(PROMISES)
 
     assert promised == {
         "per-source-order",
@@ -118,6 +119,11 @@ def test_every_promise_of_the_readme_has_a_checker():
         "heals-alone",
         "fifo-gap-free",
         "smooth-join",
+        "same-view",
+        "every-change",
+        "one-living",
+        "total-order",
+        "all-or-none",
     }
     assert promised <= checked
 
