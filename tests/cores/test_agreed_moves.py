@@ -180,3 +180,18 @@ def test_a_host_is_not_sent_views_of_a_part_that_is_empty_now() -> None:
     empty = AgreedView(5, 0, Pid(server("b"), 3))
     known = replace(known, views=(empty, *known.views))
     assert path_from(known, known.view) == (known.view,)
+
+
+def test_nor_one_with_a_number_between_the_view_that_it_has_and_the_present_one() -> None:
+    """The part that is empty now went on from the same view, without BOB."""
+    eve = MemberId(Endpoint("c.h1/eve#1"), (1, 1))
+    base = group(ANN, BOB, number=4)
+    apart = AgreedView(5, 0, Pid(server("b"), 3), base.view.members[:1], failed=(BOB,))
+    joined = (*base.view.members, AgreedMember(eve, 5))
+    view = AgreedView(5, 0, Pid(server("a"), 2), joined, joined=(eve,))
+    later = AgreedView(6, 0, Pid(server("a"), 3), joined[1:], left=(ANN,))
+    known = replace(base, views=(*base.views, apart, view, later))
+    assert path_from(known, base.view) == (view, later)
+    assert path_from(replace(known, views=known.views[:-1]), base.view) == (view,)
+    gap = replace(known, views=(*base.views, apart, later))
+    assert path_from(gap, base.view) == (later,)

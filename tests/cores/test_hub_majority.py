@@ -4,7 +4,7 @@ from typing import Any
 
 from rostra.core.effects import Effect
 from rostra.groups.attributes import Slow
-from rostra.names import Domain
+from rostra.names import Domain, Endpoint
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.atomic.config import LEAVE_S
@@ -133,6 +133,21 @@ def test_a_host_counts_again_when_a_view_without_who_left_is_in_its_log() -> Non
     before = net.stations[B].log.next
     net.stations[B]._append(MarkEntry(before, mark.view, mark.stations), b"")
     assert not net.stations[B].leaving and net.stations[B]._counted == before + 1
+
+
+def test_a_leave_before_the_first_view_counts_for_nothing() -> None:
+    """Its side was blocked until then: this host has acknowledged nothing."""
+    net: StationNet[Station] = StationNet()
+    station = net.stations[A] = Station(GROUP, StationId(A, 1), "majority", 1200)
+    for me in (member(A), (left := Endpoint(f"{A}/left#1"))):
+        station.gallery.enter(me, Slow.THROTTLE)
+    station.leaves(0.0, left, out := [])
+    station.gone(left, "it left the group", out)
+    assert station.is_covered
+    net.do(A, lambda station, out: station.look(1.0, agreed(1, A), "", out))
+    assert not station.leaving and station.gallery.members[member(A)].knows
+    net.say(A, b"one")
+    assert net.runs(A) == 1
 
 
 def test_a_leave_that_is_not_covered_waits_for_so_long() -> None:

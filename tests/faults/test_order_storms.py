@@ -16,10 +16,10 @@ from rostra.sim.order_storm import OrderStorm
 from rostra.sim.storm import StormFailed, storm
 from rostra.sim.view_storm import LEDGER
 
-FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100)
+FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100, 3000572)
 """Even ones with ``stable="majority"``."""
 
-NEGOTIATED = (4, 34, 740044)
+NEGOTIATED = (4, 34, 740044, 3001044)
 """Every fifth one is in the order of the paper."""
 
 

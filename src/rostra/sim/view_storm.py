@@ -86,7 +86,7 @@ class ViewStorm(SiteFaults):
         )
         self.lists: dict[tuple[Group, int, int, str], tuple[Endpoint, ...]] = {}
         self.fences: dict[tuple[Group, int], tuple[int, int, str]] = {}
-        self.last: dict[tuple[SimProgram, Group], tuple[int, int]] = {}
+        self.last: dict[tuple[SimProgram, Group], tuple[int, int, str]] = {}
         self.stood: dict[tuple[SimProgram, Group], bool] = {}  # was it blocked since its last view?
         self.wanted: dict[tuple[SimProgram, Group], SimCall | None] = {}  # None: it is in
         self.views = 0
@@ -173,14 +173,16 @@ class ViewStorm(SiteFaults):
         known = self.lists.setdefault((group, *id), members)
         assert known == members, f"same-view: {group} {id} is {known}, and {members} at {program}"
         assert program.address in members, f"same-view: {program} has a view of {group} without itself"
-        before = self.last.get((program, group), (0, 0))
-        assert id[:2] >= before, f"same-view: {program} had {before} of {group}, and then {id}"
+        before = self.last.get((program, group), (0, 0, ""))
+        assert id[:2] > before[:2] or id == before, (
+            f"same-view: {program} had {before} of {group}, and then {id}"
+        )
         is_told = item.parts or program.address in [who for who, _ in item.joined]
         was_blocked = self.stood.pop((program, group), False)
         assert not (self.gapless and before[0] and not self.rules[group]) or (
             item.number <= before[0] + 1 or was_blocked or is_told
         ), f"same-view: {program} had {before} of {group}, and then {id}"
-        self.last[program, group] = id[:2]
+        self.last[program, group] = id
         if item.fence is not None:
             lived = self.fences.setdefault((group, item.fence), id)
             assert lived == id, f"one-living: fence {item.fence} of {group} is {lived}, and {id} at {program}"

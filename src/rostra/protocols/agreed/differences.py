@@ -37,17 +37,27 @@ def _follows(view: AgreedView, base: AgreedView) -> bool:
     )
 
 
-def path_from(known: AgreedGroup, base: AgreedView | None) -> Sequence[AgreedView]:
+def path_from(known: AgreedGroup, base: AgreedView | None) -> tuple[AgreedView, ...]:
     """The views from this one to the present one, which several changes at once may have made. In a group
     whose views have fences, only the last one: it alone lives."""
     if base is None or known.blocked or is_exclusive(known.kind):
         return (known.view,)
-    first, last = (base.number, base.revision), (known.view.number, known.view.revision)
-    # The history may have later views, of a part that is empty now.
-    path = [each for each in known.views if first < (each.number, each.revision) <= last]
-    steps = zip([base, *path], path, strict=False)
-    is_whole = all(one.number - other.number <= 1 and _follows(one, other) for other, one in steps)
-    return path if path and path[-1] == known.view and is_whole else (known.view,)
+    path = [known.view]
+    while path[0].id != base.id:
+        before = _before(path[0], known.views, base)
+        if before is None or not _follows(path[0], before):
+            return (known.view,)
+        path.insert(0, before)
+    return tuple(path[1:]) or (known.view,)
+
+
+def _before(view: AgreedView, views: Sequence[AgreedView], base: AgreedView) -> AgreedView | None:
+    """The one that became this view. The history has those of other parts, too, under the same numbers."""
+    if view.revision:
+        return next((each for each in views if each.id == (view.number, view.revision - 1, view.pid)), None)
+    was = (frozenset(view.ids) - {*view.joined}) | {*view.left, *view.failed}
+    those = [each for each in views if each.number == view.number - 1 and frozenset(each.ids) == was]
+    return base if base in those else next(reversed(those), None)
 
 
 def view_message(

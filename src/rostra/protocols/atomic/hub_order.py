@@ -280,7 +280,7 @@ class HubOrder:
         others go on. What it may have counted for has to be with all of them before, and is no more."""
         if not self.leaving:
             self._leaves_since = now
-        if self._counts_to is None:
+        if self._counts_to is None and self.agreed is not None:  # else it counted for nothing
             self._counts_to = self.log.next
         self.leaving.add(me)
         self._left_in = None if self.agreed is None else self.agreed.key
@@ -303,7 +303,7 @@ class HubOrder:
 
     def _have_left(self, mark: MarkEntry) -> None:
         """A view without them: from here on we count for those who are in it."""
-        if not self.leaving or self._left_in is None or mark.view.key < self._left_in:
+        if not self.leaving or (self._left_in is not None and mark.view.key < self._left_in):
             return
         here = mark.view.endpoints
         again = frozenset() if self._lacks_mark else frozenset(self.gallery.members)
