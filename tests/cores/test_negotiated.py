@@ -29,7 +29,8 @@ from rostra.protocols.atomic.frames import (
     SuspensionLevel,
     ViewChange,
 )
-from rostra.protocols.atomic.messages import RunEntry, StationId, ViewKey, encode_entry
+from rostra.protocols.atomic.logs import MovesBetween
+from rostra.protocols.atomic.messages import RunEntry, ShownView, StationId, ViewKey, encode_entry
 from rostra.protocols.atomic.negotiated import NegotiatedStation, amp_number
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.flow.messages import Data, Run
@@ -136,3 +137,16 @@ def test_what_a_member_sent_before_it_left_is_not_sent_again_for_it_when_it_is_b
     assert net.runs(A) == net.runs(B) == 0
     again = station.gallery.members[member(A)]
     assert (again.handed, again.placed, again.bytes) == (0, 0, 0)
+
+
+def test_a_view_that_overtook_the_one_before_it_says_who_joined_since_that() -> None:
+    """Who made its body had not given its members view 2 yet, and says that B joined, too."""
+    ids = [MemberId(member(host), (1, 1)) for host in (A, B, C)]
+    moves = MovesBetween()
+    for number, joined in ((2, ids[1]), (3, ids[2])):
+        shown = AgreedView(number, members=tuple([AgreedMember(each, 1) for each in ids]), joined=(joined,))
+        moves.agreed(AgreedNow(ViewKey(number, 0, ""), shown, ()))
+    listed = tuple([(each.endpoint, b"") for each in ids])
+    made = ShownView(ViewKey(3, 0, ""), listed, None, (member(B), member(C)))
+    moves.placed(ViewKey(2, 0, ""))
+    assert moves.upto(made).joined == (member(C),)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from rostra.impair.quality import LineQuality, Uniform
 from rostra.names import Domain, Group
 from rostra.observe.trace import ProgramGiven
+from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.requests import OrderClosed
 from rostra.protocols.relaxed.requests import Done
 from rostra.sim.orders import OrderJudge
@@ -130,6 +131,9 @@ class OrderStorm(ViewStorm):
             self.wanted.pop((program, group), None)
             return
         super()._given(at, host, given)
+        assert not isinstance(item, MemberView) or program.address not in item.failed, (
+            f"same-view: {program} is in view {item.number} of {group}, and has failed in it"
+        )
         if (order := program.orders.get(group)) is not None:
             self.judge.given(program.address, order, item)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from rostra.names import Domain, Endpoint, host_of
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedView
@@ -59,6 +61,17 @@ class MovesBetween:
         """This view is in the order."""
         self._joined = {id: key for id, key in self._joined.items() if key > view}
         self._left = {id: key for id, key in self._left.items() if key > view}
+
+    def upto(self, view: ShownView) -> ShownView:
+        """How it came from the last one in the order here. In its encoding stands how it came from that of
+        the station that made it."""
+        joined = {id.endpoint for id, key in self._joined.items() if key <= view.key}
+        left = {id.endpoint for id, key in self._left.items() if key <= view.key}
+        return replace(
+            view,
+            joined=tuple([each for each, _ in view.members if each in joined]),
+            left=tuple(sorted(left)),
+        )
 
     @property
     def joined(self) -> frozenset[MemberId]:

@@ -396,7 +396,8 @@ class NegotiatedStation:
     def _give_view(self, change: ViewIndicated, out: list[Effect]) -> None:
         mark = decode_entry(change.body)
         if isinstance(mark, MarkEntry):
-            self.gallery.give_view(mark.view, change.position, None, out)
+            view = mark.view if self.gallery.view is None else self._moves.upto(mark.view)
+            self.gallery.give_view(view, change.position, None, out)
             self._moves.placed(mark.view.key)
 
     def _is_confirmed(self, run: RunDelivered) -> bool:
