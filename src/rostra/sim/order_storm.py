@@ -131,11 +131,11 @@ class OrderStorm(ViewStorm):
             self.wanted.pop((program, group), None)
             return
         super()._given(at, host, given)
+        if (order := program.orders.get(group)) is not None:
+            self.judge.given(program.address, order, item)
         assert not isinstance(item, MemberView) or program.address not in item.failed, (
             f"same-view: {program} is in view {item.number} of {group}, and has failed in it"
         )
-        if (order := program.orders.get(group)) is not None:
-            self.judge.given(program.address, order, item)
 
     def _last_words(self) -> None:
         inside = [each for each in self._members() if each[1] in each[0].orders]
