@@ -1,5 +1,7 @@
 """The members of one host in one order: what each of them is given of a view."""
 
+from msgspec.structs import replace
+
 from rostra.core.effects import Effect
 from rostra.groups.attributes import Slow
 from rostra.names import Domain, Endpoint, Group
@@ -11,12 +13,24 @@ from rostra.protocols.atomic.logs import MovesBetween, shown_view
 from rostra.protocols.atomic.messages import ShownView, StationId, ViewKey
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import Gallery, is_next, since
+from rostra.protocols.flow.messages import Run
+from rostra.protocols.flow.runs import block_of
 
 ANN, BOB = Endpoint("eu.h1/ann#1"), Endpoint("eu.h1/bob#1")
 
 
 def view(number: int, *members: Endpoint) -> ShownView:
     return ShownView(ViewKey(number, 0, ""), tuple([(each, b"") for each in members]), number)
+
+
+def views(effects: list[Effect]) -> dict[Endpoint, MemberView]:
+    """The last that each was given."""
+    return {
+        me: each.item
+        for each in effects
+        if isinstance(each, DeliverAll) and isinstance(each.item, MemberView)
+        for me in each.endpoints
+    }
 
 
 def test_a_member_that_was_out_of_a_view_is_given_the_next_one_whole() -> None:
@@ -29,14 +43,25 @@ def test_a_member_that_was_out_of_a_view_is_given_the_next_one_whole() -> None:
     gallery.give_view(view(2, ANN), 2, None, out)
     out.clear()
     gallery.give_view(view(3, ANN, BOB), 3, None, out)
-    given = {
-        me: each.item
-        for each in out
-        if isinstance(each, DeliverAll) and isinstance(each.item, MemberView)
-        for me in each.endpoints
-    }
+    given = views(out)
     assert given[ANN].members is None, "it has the one before"
     assert given[BOB].members == ((ANN, b""), (BOB, b""))
+
+
+def test_a_member_that_came_again_before_it_was_given_anything_begins_with_its_new_view() -> None:
+    """It came with view 2 first, and was out of view 3 (storm 4000103 of shape order)."""
+    gallery = Gallery(Group("ledger", Domain("eu")), "all")
+    out: list[Effect] = []
+    gallery.enter(ANN, Slow.THROTTLE, (1, 0))
+    gallery.enter(BOB, Slow.THROTTLE, (4, 4))
+    for each in (view(1, ANN), view(2, ANN, BOB)):
+        gallery.give_view(each, each.number, None, out)
+    gallery.give_run(ANN, Run(1, 1, block_of([b"hello"]), 0.0), 3, out)
+    assert not [each for each in out if isinstance(each, DeliverAll) and BOB in each.endpoints]
+    gallery.give_view(replace(view(4, ANN, BOB), joined=(BOB,), failed=(BOB,)), 4, None, out)
+    given = views(out)
+    assert given[BOB].members == ((ANN, b""), (BOB, b""))
+    assert (given[BOB].failed, given[ANN].failed) == ((), (BOB,))
 
 
 def test_a_member_that_left_and_came_again_between_two_places_has_left_and_joined() -> None:

@@ -16,7 +16,7 @@ from rostra.sim.order_storm import OrderStorm
 from rostra.sim.storm import StormFailed, storm
 from rostra.sim.view_storm import LEDGER
 
-FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100, 3000572)
+FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100, 3000572, 4000103)
 """Even ones with ``stable="majority"``."""
 
 NEGOTIATED = (4, 34, 740044, 3001044)

@@ -62,6 +62,11 @@ class GalleryMember:
     def is_full(self) -> bool:
         return self.waiting_bytes > BACKLOG_BYTES
 
+    def knows_by(self, view: ShownView) -> bool:
+        """With this view, if it is in it, or before. One that was put out before it was given anything, and
+        is back, is not given the view with which it came first."""
+        return self.knows or view.number >= self.came[0]
+
 
 class Gallery:
     """All members of one host in one group."""
@@ -159,13 +164,14 @@ class Gallery:
         was = frozenset() if before is None else before.endpoints
         self.view = view
         inside = view.endpoints
+        for_it = [each for each in self.members.values() if each.me in inside and each.knows_by(view)]
         for had in (True, False):  # who was in the last one, and was given it
-            some = [each for each in self.members.values() if each.me in inside]
-            some = [each for each in some if (each.knows and each.me in was) is had]
+            some = [each for each in for_it if (each.knows and each.me in was) is had]
             if some:
-                self._give(sorted(some, key=_name), view.item(whole=not (had and follows)), out)
-        for each in self.members.values():
-            if each.me in inside and not each.knows:
+                shown = view if had else _to_newcomers(view, some)
+                self._give(sorted(some, key=_name), shown.item(whole=not (had and follows)), out)
+        for each in for_it:
+            if not each.knows:
                 each.knows = True
                 self._reading = None
 
@@ -238,6 +244,12 @@ def since(before: ShownView, view: ShownView) -> ShownView:
         left=tuple([each for each in gone if each in asked]),
         failed=tuple([each for each in gone if each not in asked]),
     )
+
+
+def _to_newcomers(view: ShownView, newcomers: Iterable[GalleryMember]) -> ShownView:
+    """The first view of these: that they were in one which they were not given, and failed, is not theirs."""
+    those = frozenset([each.me for each in newcomers])
+    return replace(view, failed=tuple([each for each in view.failed if each not in those]))
 
 
 def is_next(before: ShownView, view: ShownView) -> bool:
