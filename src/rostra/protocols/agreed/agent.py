@@ -529,7 +529,7 @@ class AgreedAgent(Service):
             out.append(Send(self._server, ViewTaken(told.group, self.host, told.id, whole=True)))
             return
         out.append(Send(self._server, ViewTaken(told.group, self.host, told.id)))
-        known.view = view
+        known.view, known.lost = view, told.lost
         known.fence = told.fence
         was_blocked, known.blocked = known.blocked, told.blocked or still_drained(self, known, view)
         known.lived = told.lived if told.blocked else view.ids
