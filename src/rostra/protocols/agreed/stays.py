@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from rostra.core.effects import Instant
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import GroupKind
-from rostra.names import Endpoint
+from rostra.names import Domain, Endpoint
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.events import AgreedJoinAsked
@@ -59,6 +59,7 @@ class HostGroup(Struct, eq=False):
     kind: GroupKind
     members: dict[Endpoint, HostMember] = field(default_factory=dict)
     view: AgreedView | None = None  # the last one
+    lost: tuple[Domain, ...] = ()  # domains that its core-set could not reach, as it told the view
     fence: int = 0  # of the last view that lived
     doubt: bool = False  # no lease: its members are blocked
     lived: tuple[MemberId, ...] = ()  # and its members
