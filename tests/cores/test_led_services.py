@@ -60,6 +60,7 @@ from rostra.protocols.led.messages import (
     LocalMember,
     RegistrarsAsked,
     RegistrarsTold,
+    RootMoved,
     SequenceData,
     SequenceTaken,
     SpreadLetter,
@@ -360,6 +361,14 @@ def test_a_packet_of_an_agent_without_a_circuit_and_a_list_from_outside_the_scop
     ours = [letter for _, letter in letters(greeting) if isinstance(letter, Hello)][-1]
     effects = agent.receive(H2, Data(1 << 20, ours.mine, 1, 0, (attach,)))
     assert Ignored("AttachAsked", "out of scope") in effects
+    named = AttachNo(CHESS, 1, US), AttachOk(CHESS, 1, US), RootMoved(CHESS, US)
+    effects = agent.receive(H2, Data(1 << 20, ours.mine, 2, 0, named))
+    assert [each.what for each in effects if isinstance(each, Ignored)] == [
+        "AttachNo",
+        "AttachOk",
+        "RootMoved",
+    ]
+    assert {each.why for each in effects if isinstance(each, Ignored)} == {"out of scope"}
     assert agent.led.trees[CHESS].record is not None and not agent.led.trees[CHESS].record.children
 
 
