@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from rostra.core.effects import Event
-from rostra.names import Domain
+from rostra.names import Domain, Group
 from rostra.protocols.led.circuits import LOOK_EVERY_S, Circuits, patient
-from rostra.protocols.led.core import CircuitDown, CircuitUp
+from rostra.protocols.led.core import CircuitDown, CircuitUp, TreeReceived
+from rostra.protocols.led.messages import DetachedFromSet
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Bye
 
 H1, H2 = Domain("eu.fr.h1"), Domain("eu.fr.h2")
+CHESS = Group("chess", Domain("eu"))
 IDLE_S = 10.0
 
 
@@ -85,3 +87,20 @@ def test_a_circuit_that_the_other_side_ends_for_want_of_use_is_made_again_where_
     pair.run(1.0)
     assert [type(each) for each in one.events] == [CircuitDown, CircuitUp][: 1 + is_needed]
     assert one.circuits.links.keys() == one.circuits.up == one.needed
+
+
+@pytest.mark.spec("S-039")
+def test_an_agent_without_its_server_sends_nothing_and_goes_on_where_it_was() -> None:
+    pair = Pair()
+    one, other = pair.sides
+    one.needed, other.needed = {H2}, {H1}
+    one.circuits.want(pair.now, H2, one.post)
+    pair.run(1.0)
+    one.circuits.closed(pair.now, one.post, one.give)
+    pair.run(1.0)
+    one.tick(pair.now)
+    one.circuits.send(pair.now, H2, DetachedFromSet(CHESS), one.post, one.give)
+    assert not one.posted and one.circuits.up == {H2}
+    one.circuits.opened(pair.now, one.post, one.give)
+    pair.run(1.0)
+    assert [type(each) for each in other.events] == [CircuitUp, TreeReceived]
