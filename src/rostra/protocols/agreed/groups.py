@@ -706,7 +706,7 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
     kept = [_with_lives(each, emptied) for each in kept]
     kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
-    return replace(first, apart=tuple(rest[:APART_MAX]))
+    return replace(_above(first, emptied, pid), apart=tuple(rest[:APART_MAX]))
 
 
 def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
@@ -724,6 +724,20 @@ def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGrou
     if living == part.living:
         return part
     return replace(part, living=living, blocked=MET if is_exclusive(part.kind) else part.blocked)
+
+
+def _above(part: AgreedGroup, emptied: Sequence[AgreedGroup], pid: Pid) -> AgreedGroup:
+    """Hosts that were given up may come back with views of parts that are empty now, and no member's numbers
+    fall: with a later one than ours, views count on from there."""
+    view, past = part.view, [view for each in emptied for view in each.views]
+    if all(each.number <= view.number for each in past if each.members):
+        return part
+    number = max([each.number for each in past]) + 1
+    if view.pid == pid and view.parts:  # two parts met as well: it is the same view
+        return replace(part, views=(*part.views[:-1], replace(view, number=number)))
+    raised = AgreedView(number, 0, pid, view.members, attributes=view.attributes, parts=(view.ids, ()))
+    blocked = MET if is_exclusive(part.kind) else part.blocked
+    return replace(part, views=(*part.views, raised)[-VIEWS_KEPT:], blocked=blocked)
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
