@@ -101,6 +101,7 @@ from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_
 from rostra.protocols.agreed.refusals import check_disk, error_of, no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
+from rostra.protocols.agreed.settling import settle
 from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
 from rostra.protocols.agreed.stays import (
     HostAsked,
@@ -211,7 +212,7 @@ class AgreedAgent(Service):
             case LeavesSettled():
                 settled(self, event, out)
             case MemberBarred(group, me, why, fix):
-                self._exclude(now, group, me, Excluded(why, fix), out)
+                self.exclude(now, group, me, Excluded(why, fix), out)
             case MemberProven(group):
                 if self.up and group in self.groups:
                     self._hold_one(group, out)
@@ -253,7 +254,7 @@ class AgreedAgent(Service):
                 group, refusal = effect.notice.group, effect.notice.refusal
                 for me in effect.endpoints:
                     if self._find(group, me) is not None:
-                        self._exclude(now, group, me, Excluded(refusal.what, refusal.fix), rest)
+                        self.exclude(now, group, me, Excluded(refusal.what, refusal.fix), rest)
         left, self._left = self._left, []
         for group, me in left:  # after all that their joins ordered
             self.drop(now, group, me, rest)
@@ -333,7 +334,7 @@ class AgreedAgent(Service):
             case StayLooking(event), GroupPresented(GroupState(kind=kind)):
                 found(self, now, event, member, kind, out)
             case StayInside(), Denied(what=why, fix=fix):  # of a group into which it was moved
-                self._exclude(now, group, me, Excluded(why, fix), out)
+                self.exclude(now, group, me, Excluded(why, fix), out)
             case StayClaiming(event), Denied() as refusal if looks_again(refusal, event, member):
                 self._look(now, event, out)
             case ((StayLooking(event) | StayClaiming(event)), Denied() as refusal):
@@ -465,7 +466,7 @@ class AgreedAgent(Service):
         if not known.members:
             del self.groups[group]
 
-    def _exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
+    def exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
         """The group goes on without it, which it is told."""
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
@@ -614,7 +615,7 @@ class AgreedAgent(Service):
         self._mind_lease(now, out)
         leased = [group for group, known in self.groups.items() if is_exclusive(known.kind)]
         ends = [self._lives_until(group) for group in leased]
-        self.stack.alarm_at, self.stack.alarm = FOR_EVER, ALARM
+        self.stack.alarm_at, self.stack.alarm = settle(self, now, out), ALARM
         if not ends or not self.up:
             return
         if now >= self._ask_at:
@@ -627,7 +628,7 @@ class AgreedAgent(Service):
             )
             self._ask_at = now + self.config.lease_every_s / often
             out.append(Send(self._server, self._lease.ask(now)))
-        self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
+        self.stack.alarm_at = min([self.stack.alarm_at, self._ask_at, *[end for end in ends if end > now]])
 
     def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
         known = self.groups[group]
@@ -643,7 +644,7 @@ class AgreedAgent(Service):
             return
         member.waiting.append(item)
         if len(member.waiting) > VIEWS_WAITING_MAX:
-            self._exclude(now, group, me, Excluded(f"it did not read {VIEWS_WAITING_MAX} views"), out)
+            self.exclude(now, group, me, Excluded(f"it did not read {VIEWS_WAITING_MAX} views"), out)
 
     def _reads(self, group: Group, me: Endpoint, reads: bool, out: list[Effect]) -> None:
         member = self._find(group, me)

@@ -4,6 +4,7 @@ from collections import deque
 
 from msgspec import Struct, field
 
+from rostra.core.effects import Instant
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint
@@ -65,6 +66,7 @@ class HostGroup(Struct, eq=False):
     returned: dict[MemberId, int] = field(default_factory=dict)
     """Members of it that were out of a living view before: the fence with which each was back."""
     blocked: str = ""  # why, if it is
+    stands_since: Instant | None = None  # blocked or in doubt (`settling.py`)
     drained: bool = False  # until a view comes in which its members are behind (`draining.py`)
     given: HostGiven | None = None  # as observers were shown it last
 
