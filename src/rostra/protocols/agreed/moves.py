@@ -244,7 +244,7 @@ def _taken(
     elif is_held:
         part = _revised(part)
     folded = part if known is None else fold_parts([*known.parts, part], pid)
-    return replace(table, groups={**table.groups, group: folded}), (Outcome(group, "", "", folded.view),)
+    return table.having(group, folded), (Outcome(group, "", "", folded.view),)
 
 
 def _wanted(
@@ -300,7 +300,7 @@ def _tidied(
             if known.view.members or was_parent:
                 # The other set may have it too, as it was, and have lost its members since.
                 known = _revised(known)
-                table = replace(table, groups={**table.groups, group: known})
+                table = table.having(group, known)
                 outcomes.append(Outcome(group, "", "", known.view))
             else:  # it was handed down to the branch that is lost
                 rest = {name: each for name, each in table.groups.items() if name != group}
