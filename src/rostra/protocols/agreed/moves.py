@@ -236,7 +236,8 @@ def _taken(
         return table, ()
     gone = [each for each in part.view.ids if not any(inside(branch, each.endpoint) for branch in branches)]
     if gone:
-        stay = tuple([each for each in part.view.members if each.id not in gone])
+        away = frozenset(gone)
+        stay = tuple([each for each in part.view.members if each.id not in away])
         view = AgreedView(
             part.view.number + 1, 0, pid, stay, failed=tuple(gone), attributes=part.view.attributes
         )
