@@ -12,7 +12,7 @@ from rostra.cli.output import Format, OutputFormat, show_rows, show_table
 from rostra.client import Admin, connect_admin
 from rostra.names import Domain, Group, parse_domain, parse_scope
 
-HELP = """Assign names, and close groups to all but some domains and hosts.
+HELP = """Assign names, close groups to all but some domains and hosts, register permanent groups.
 
 Each is an order to the server of the group's scope, which --agent names: its address, or its socket. It is
 kept on that server's disk, with its replicas if it has some.
@@ -34,6 +34,8 @@ def register(main: typer.Typer) -> None:
         ("list", list_names),
         ("close", close),
         ("reopen", reopen),
+        ("register", make_permanent),
+        ("unregister", unregister),
     ):
         app.command(name, cls=HouseCommand)(command(run))
     main.add_typer(app, name="name", rich_help_panel="Groups")
@@ -137,6 +139,35 @@ def reopen(group: GroupName, scope: Scope = None, agent: Agent = None, token_fil
     """
     key = group_of(group, scope)
     return _ordered(key, agent, lambda admin: admin.reopen_group(key.name), f"{key} is open")
+
+
+def make_permanent(
+    group: GroupName, scope: Scope = None, agent: Agent = None, token_file: OwnToken = None
+) -> int:
+    """Register a permanent group: one that programs join as permanent, and that is there without members.
+
+    Members that are in it stay. From now on it is joined with rostra join --permanent only, or with
+    permanent=True.
+
+    Examples:
+
+        rostra name register news@eu --agent eu-server:7700
+    """
+    key = group_of(group, scope)
+    return _ordered(key, agent, lambda admin: admin.register(key.name), f"{key} is permanent")
+
+
+def unregister(
+    group: GroupName, scope: Scope = None, agent: Agent = None, token_file: OwnToken = None
+) -> int:
+    """Let a group be permanent no more. Its members stay.
+
+    Examples:
+
+        rostra name unregister news@eu --agent eu-server:7700
+    """
+    key = group_of(group, scope)
+    return _ordered(key, agent, lambda admin: admin.unregister(key.name), f"{key} is not permanent")
 
 
 def _ordered(key: Group, agent: str | None, order: Callable[[Admin], Awaitable[None]], said: str) -> int:
