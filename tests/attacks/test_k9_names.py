@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rostra.core.effects import Answer, Asked, Effect, Ignored, Received, Send, Tell, TimerFired
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Ignored, Received, Send, Tell, TimerFired
 from rostra.core.stack import Stack
 from rostra.errors import BadName
 from rostra.groups.kinds import DeliveryKind, GroupKind
 from rostra.names import Domain, Endpoint, Group
+from rostra.protocols.access.agent import ACCESS_AGENT
 from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX
 from rostra.protocols.access.judge import REVOKED, SKEW_MS_MAX
 from rostra.protocols.access.messages import RevocationsTold
@@ -37,7 +38,7 @@ from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
-from rostra.protocols.relaxed.requests import Absolute, Denied, Open
+from rostra.protocols.relaxed.requests import Absolute, Close, Denied, Open
 from rostra.sim import World
 from tests.attacks.test_h6_protected_names import (
     ACME,
@@ -166,6 +167,36 @@ def test_a_founder_whom_the_directory_refuses_holds_no_lock() -> None:
     [refused] = answers(agent.step(0.0, Received(ABOVE, reply)))
     assert refused.code == "TOO_LARGE"
     assert not agent[UNIQUE_AGENT].founders and not agent[CLAIM_AGENT].held
+
+
+@pytest.mark.spec("C-165")
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_programs_that_end_while_they_found_a_group_take_no_room(closes: bool, is_locked: bool) -> None:
+    """Each leaves a question behind, for the lock or for the list, that nothing answers any more."""
+    agent, (mallory,) = with_users("uid 1000")
+    effects = agent.step(0.0, Asked(mallory, 5, JoinUnique(LUCKY)))
+    [asked] = [each.message for each in effects if type(each) is Send and isinstance(each.message, Claim)]
+    answer = ClaimAnswer(asked.id, HOST, asked.group, asked.group_kind, 1)
+    if is_locked:
+        agent.step(0.0, Received(ABOVE, answer))
+    effects = agent.step(0.0, Asked(mallory, 6, Close()) if closes else EndpointGone(mallory))
+    if not is_locked:
+        effects = [*effects, *agent.step(0.0, Received(ABOVE, answer))]
+    unique = agent[UNIQUE_AGENT]
+    assert not unique.founders and not agent[CLAIM_AGENT].held
+    assert not unique._own
+    assert [each.token for each in effects if isinstance(each, Answer)] == [6] * closes
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_programs_that_end_while_an_authority_is_looked_for_leave_nothing_behind(closes: bool) -> None:
+    agent, (mallory,) = with_users("uid 1000")
+    agent.step(0.0, Asked(mallory, 5, JoinRestricted(PAYROLL, luck=LUCK)))
+    assert agent[ACCESS_AGENT]._own
+    effects = agent.step(0.0, Asked(mallory, 6, Close()) if closes else EndpointGone(mallory))
+    assert not agent[ACCESS_AGENT].applying and not agent[ACCESS_AGENT]._own
+    assert [each.token for each in effects if isinstance(each, Answer)] == [6] * closes
 
 
 def test_claims_of_a_silent_server_fill_no_agent(

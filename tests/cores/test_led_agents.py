@@ -10,6 +10,7 @@ from rostra.core.effects import (
     CancelTimer,
     Effect,
     EndpointGone,
+    Ignored,
     LinkDown,
     LinkUp,
     Received,
@@ -42,7 +43,7 @@ from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Denied, Open
 from tests.cores.test_claims import LED, claim
-from tests.cores.test_led_services import CHESS, DE, EU, FR, GONE, H1, H2, H3, Agent, Server, letters
+from tests.cores.test_led_services import CHESS, DE, EU, FR, GONE, H1, H2, H3, US, Agent, Server, letters
 
 
 def leading() -> Agent:
@@ -81,6 +82,16 @@ def test_a_better_registrar_is_turned_to_after_a_calm() -> None:
     assert SetTimer(CALM, agent.led.config.calm_s) in effects
     ((to, _),) = asserted(agent.step(TimerFired(CALM)))
     assert to == EU
+
+
+@pytest.mark.spec("S-060", "S-055")
+def test_a_registrar_that_another_child_of_a_lost_server_replaces_is_lost_too() -> None:
+    """Of children that see each other the highest is the registrar: one that is lower follows a loss."""
+    agent, it = leading(), Domain("eu.it")
+    assert [to for to, _ in asserted(told(agent, it, 3))] == [it]
+    assert [to for to, _ in asserted(told(agent, FR, 5))] == [FR]
+    effects = told(agent, it, 4)
+    assert asserted(effects) == [] and SetTimer(CALM, agent.led.config.calm_s) in effects
 
 
 @pytest.mark.spec("S-060")
@@ -217,6 +228,33 @@ def test_a_question_goes_up_so_many_parents_and_then_to_the_registrar() -> None:
         assert answers(effects) == []
         ((to, asked),) = letters(effects)
     effects = agent.receive(H2, ListTold(CHESS, 1, False, H3))
+    assert letters(effects) == [(EU, LeaderAsked(CHESS, 1))]
+
+
+@pytest.mark.spec("S-054")
+def test_a_question_goes_not_to_and_fro_between_a_registrar_and_one_that_does_not_lead() -> None:
+    """The leader gave the set back, and that letter was lost: it is named until its lease is over."""
+    agent = Agent()
+    opening(agent)
+    rounds, timer = 0, TimerFired(("led", "query", 1))
+    for tries in range(1, agent.led.config.query_tries + 1):
+        while asked := letters(agent.receive(EU, LeaderTold(CHESS, 1, H2))):
+            assert asked == [(H2, ListAsked(CHESS, 1))] and rounds < 99
+            rounds += 1
+            agent.receive(H2, ListTold(CHESS, 1, leading=False))
+        assert rounds <= tries * (STEPS_MAX + 2)
+        effects = agent.step(timer)
+    (refused,) = answers(effects)
+    assert isinstance(refused, Denied) and refused.code == "UNREACHABLE"
+
+
+@pytest.mark.spec("S-054")
+def test_no_agent_outside_the_scope_is_asked_for_its_list() -> None:
+    agent = Agent()
+    opening(agent)
+    assert agent.receive(EU, LeaderTold(CHESS, 1, US)) == [Ignored("LeaderTold", "out of scope")]
+    agent.receive(EU, LeaderTold(CHESS, 1, H2))
+    effects = agent.receive(H2, ListTold(CHESS, 1, leading=False, parent=US))
     assert letters(effects) == [(EU, LeaderAsked(CHESS, 1))]
 
 

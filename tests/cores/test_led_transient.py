@@ -22,6 +22,7 @@ from rostra.protocols.led.messages import (
     TransientGone,
 )
 from rostra.protocols.led.requests import (
+    AddRefused,
     ChangeSet,
     CloseSequence,
     CreateSet,
@@ -135,6 +136,25 @@ def test_a_member_that_confirms_when_it_was_given_up_is_taken_out_again() -> Non
     owner.transient(H2, AddAnswered(group, ("eve#9",)))
     assert owner.on_circuits[-1] == (H2, DeletedFromSet(group, ("eve#9",)))
     assert owner.led.transient.owned[group].members == ()
+
+
+@pytest.mark.spec("S-075", "S-078")
+@pytest.mark.parametrize("readmit", [False, True])
+def test_one_that_was_added_and_not_confirmed_before_a_cut_is_asked_again_or_reported(readmit: bool) -> None:
+    owner = Owner(H2)
+    (answer,) = [each for each in owner.ask(CreateSet(EU, 5, readmit)) if isinstance(each, Answer)]
+    group = answer.result.group
+    owner.ask(ChangeSet(group, add=(EVE,)))
+    out = owner.led._begin(1.0)
+    owner.led.transient.circuit_down(H2)
+    told = owner.notices(list(out))
+    owner.on_circuits.clear()
+    owner.led.transient.circuit_up(H2)
+    if readmit:
+        assert told == [] and owner.on_circuits == [(H2, AddedToSet(group, ("eve#9",)))]
+    else:
+        assert [(each.group, each.endpoint) for each in told] == [(group, EVE)] and not owner.on_circuits
+        assert isinstance(told[0], AddRefused) and not owner.led.wanted.hosts
 
 
 @pytest.mark.spec("S-073", "S-074")

@@ -215,6 +215,27 @@ def test_an_agent_that_is_refused_waits_and_asserts_with_a_suspicion() -> None:
 
 
 @pytest.mark.spec("S-041")
+def test_two_agents_that_refused_each_other_do_not_assert_again_at_the_same_moment() -> None:
+    waits = set()
+    for host in EVERYONE[2:]:
+        core = TreeCore(AgentId(host, 1), CHESS, CONFIG)
+        core.step(MemberCame(LocalMember("a#1")), EVERYONE)
+        core.step(LeaderNamed(core.state.number, H2), EVERYONE)
+        effects = core.step(TreeReceived(H2, AttachNo(CHESS, core.state.number)), EVERYONE)
+        waits.add(timer(effects, "assert"))
+    assert len(waits) == len(EVERYONE[2:])
+
+
+@pytest.mark.spec("S-041", "S-070")
+def test_a_child_that_asks_to_attach_anew_is_no_child_of_an_agent_that_does_not_lead() -> None:
+    """It has lost us for its parent before we knew: it is not to be listed by two ways."""
+    core = child(H3)
+    effects = core.step(TreeReceived(H3, AttachAsked(CHESS, 9, listed(H3))), EVERYONE)
+    assert sent(effects) == [(H3, AttachNo(CHESS, 9, H2))]
+    assert [entry.origin for entry in core.entries] == [H1]
+
+
+@pytest.mark.spec("S-041")
 def test_an_agent_is_sent_on_to_the_parent_so_many_times_and_then_contends() -> None:
     core = attaching()
     for step in range(STEPS_MAX):
@@ -301,6 +322,34 @@ def test_a_child_moves_to_the_root_and_leaves_its_parent_when_it_is_in() -> None
     effects = core.step(TreeReceived(H3, AttachOk(CHESS, asked.number, H3)), EVERYONE)
     assert sent(effects) == [(H2, DetachedFromSet(CHESS))]
     assert standing(core) == Child(H3, H3, asked.entries)
+
+
+@pytest.mark.spec("S-027", "S-042")
+def test_an_agent_that_has_nothing_left_detaches_from_all_that_may_list_it() -> None:
+    """Also from one that it asked to be its parent: the answer may be on its way."""
+    for core, above in ((attaching(), [H2]), (child(), [H2]), (child(root=H3), [H2, H3])):
+        if len(above) == 2:
+            core.step(SetTimerFired("flatten"), EVERYONE)
+        effects = core.step(MemberWent("a#1"), EVERYONE)
+        assert sent(effects) == [(each, DetachedFromSet(CHESS)) for each in above]
+        assert core.record is None
+
+
+@pytest.mark.spec("S-042", "S-061")
+def test_an_agent_that_waits_no_longer_for_a_parent_detaches_from_it() -> None:
+    core = attaching(H3)
+    effects = core.step(SetTimerFired("connect"), EVERYONE)
+    assert sent(effects) == [(H2, DetachedFromSet(CHESS))] and len(asserted(effects)) == 1
+
+
+@pytest.mark.spec("S-043", "S-042")
+def test_answers_to_an_older_question_move_no_child() -> None:
+    core = child(root=H3)
+    core.step(SetTimerFired("flatten"), EVERYONE)
+    before = core.state
+    for late in (AttachOk(CHESS, before.number - 1, H3), AttachNo(CHESS, before.number - 1)):
+        assert core.step(TreeReceived(H3, late), EVERYONE) == [Ignored(type(late).__name__, "late reply")]
+    assert core.state == before
 
 
 @pytest.mark.spec("S-043")

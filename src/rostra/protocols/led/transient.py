@@ -380,7 +380,9 @@ class TransientSets:
             # One that was only asked is asked anew.
             lost = known.at(peer, RosterState.IN) if known.readmit else known.at(peer)
             if lost:
+                asked = [] if known.readmit else known.at(peer, RosterState.ASKED)
                 self._set(known.placed(lost, RosterState.AWAY if known.readmit else None))
+                self._refuse(known, asked, f"{peer} went out of reach before it answered; add it again")
         for group in sorted(self._from.get(peer, ())):
             members = sorted(self.held[group])
             self._lose(group, members, "its owner is out of reach")
