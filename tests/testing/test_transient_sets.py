@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -278,6 +279,31 @@ def test_who_is_outside_the_scope_is_refused_at_once() -> None:
             assert "use a scope that contains it: us.boston.h1, us.boston, us, world" in refused.fix
     finally:
         world.close()
+
+
+def test_loops_over_sets_and_sequences_end_with_their_endpoint(world: World) -> None:
+    (member,) = there(world, "eu.paris.h2")
+    ended: list[str] = []
+
+    async def follow(items: Any, name: str) -> None:
+        async for _ in items:
+            pass
+        ended.append(name)
+
+    async def run() -> None:
+        async with rostra.connect() as me, asyncio.TaskGroup() as tasks:
+            mine = await me.create_set("eu")
+            await mine.add(member.me.endpoint)
+            async for _ in mine:
+                break
+            tasks.create_task(follow(mine, "set"))
+            tasks.create_task(follow(await mine.sequence(), "sequence"))
+            await asyncio.sleep(1.0)
+            await me.close()
+
+    world.start("eu.paris.h1", run())
+    world.run(for_s=5)
+    assert sorted(ended) == ["sequence", "set"]
 
 
 def test_a_sequence_to_a_group_of_another_kind_says_what_it_is_for(world: World) -> None:

@@ -238,9 +238,10 @@ class Sets:
                     me._heard_sets.put(notice)
 
     def _lose_sets(self, reason: RostraError | None) -> None:
-        """The agent is gone, and with it what it led and sent for us."""
-        me = self._self
-        gone = reason or Unreachable("the agent that led the set was lost", fix="make another one")
+        """The agent is gone, and with it what it led and sent for us; or we have closed ourselves."""
+        me, gone = self._self, reason
+        if gone is None and not me.is_closed:
+            gone = Unreachable("the agent that led the set was lost", fix="make another one")
         for mine in me._sets.values():
             mine.end(gone)
         for sequence in me._sequences.values():
