@@ -5,12 +5,20 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.asking import CONNECT_TIMEOUT_S, GroupName, Scope, check_known, group_of, known_domains
+from rostra.cli.asking import (
+    CONNECT_TIMEOUT_S,
+    GroupName,
+    Scope,
+    check_known,
+    closest_groups,
+    group_of,
+    known_domains,
+)
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, OutputFormat, show_rows, show_table
 from rostra.client import Admin, connect_admin
-from rostra.names import Domain, Group, parse_domain, parse_scope
+from rostra.names import Domain, Group, make_group, parse_domain, parse_scope
 
 HELP = """Assign names, close groups to all but some domains and hosts, register permanent groups.
 
@@ -66,7 +74,19 @@ def release(group: GroupName, scope: Scope = None, agent: Agent = None, token_fi
         rostra name release lounge/chess@eu --agent eu-server:7700
     """
     key = group_of(group, scope)
-    return _ordered(key, agent, lambda admin: admin.release_name(key.name), f"{key} is nobody's")
+
+    async def run() -> dict[str, str]:
+        async with connect_admin(agent, domain=Domain(key.scope), timeout_s=CONNECT_TIMEOUT_S) as admin:
+            before = await admin.names()
+            await admin.release_name(key.name)
+            return before
+
+    before = run_client(run())
+    remark(f"{key} is nobody's" if key.name in before else f"{key} was nobody's")
+    known = [make_group(name, key.scope) for name in before]
+    if key.name not in before and (meant := closest_groups(known, key, cutoff=0.6)):
+        remark(f"closest of the assigned names: {', '.join(meant)}")
+    return EXIT_OK
 
 
 def list_names(
