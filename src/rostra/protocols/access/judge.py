@@ -163,6 +163,11 @@ class Judge(Gate):
 
     # Revocations
 
+    def revoked_above(self, authority: str) -> str:
+        """The highest authority at or above this one of which a key was revoked, or empty."""
+        names = [name for name, _ in self.revoked if name == authority or is_below(name, authority)]
+        return min(names, key=len, default="")
+
     def revoke(self, revocation: Revocation) -> str:
         """Believe it, if it is signed by an authority above the revoked one, or by itself: why not, or empty.
         It stays believed for ever."""
