@@ -138,8 +138,10 @@ def test_only_a_chain_of_establishing_acts_makes_an_authority() -> None:
     below_it = Signer(
         "acme/hr/fr", bytes(range(3, 35)), (*ended.chain, ended.delegation(W, "acme/hr/fr", _key(3), END_MS))
     )
+    forged = Signer("acme/hr", bytes(range(2, 34)), (STRANGER.delegation(W, "acme/hr", _key(2), END_MS),))
     others = (
         (below_it, ENDED),
+        (forged, NO_AUTHORITY),
         (skipping, NO_AUTHORITY),
         (sideways, NO_AUTHORITY),
         (beside, NO_AUTHORITY),
