@@ -23,6 +23,7 @@ from rostra.protocols.led.core import (
     WantCircuit,
 )
 from rostra.protocols.led.messages import (
+    RESIGNED,
     Assert,
     AttachAsked,
     AttachNo,
@@ -378,6 +379,34 @@ def test_a_child_that_loses_its_parent_while_it_moves_to_the_root_goes_on_moving
     assert core.step(CircuitDown(H2), (H3,)) == []
     core.step(TreeReceived(H3, AttachOk(CHESS, asked.number, H3)), (H3,))
     assert standing(core) == Child(H3, H3, asked.entries)
+
+
+@pytest.mark.spec("S-043", "S-064")
+def test_a_child_that_leads_from_now_on_tells_its_children() -> None:
+    core = child(H3)
+    core.step(CircuitDown(H2), (H3,))
+    core.step(SetTimerFired("connect"), (H3,))
+    effects = core.step(LeaderNamed(core.state.number, H1), (H3,))
+    assert sent(effects) == [(H3, RootMoved(CHESS, H1))] and core.took_over
+
+
+@pytest.mark.spec("S-012", "S-043")
+@pytest.mark.parametrize("onward", [None, H4, H1, H2])
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_child_whose_parent_resigns_goes_on_to_the_root_or_where_it_is_sent_or_contends(
+    onward: Domain | None, moves: bool
+) -> None:
+    core = child(root=H3)
+    if moves:
+        core.step(SetTimerFired("flatten"), EVERYONE)
+    before = standing(core)
+    effects = core.step(TreeReceived(H2, AttachNo(CHESS, RESIGNED, onward)), EVERYONE)
+    if moves:
+        assert standing(core) == before.moving and sent(effects) == asserted(effects) == []
+    elif onward == H4:
+        assert [to for to, _ in sent(effects)] == [H4] and standing(core).parent == H4
+    else:
+        assert [each.suspect for each in asserted(effects)] == [None]
 
 
 @pytest.mark.spec("S-043", "S-070")
