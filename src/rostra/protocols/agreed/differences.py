@@ -67,6 +67,7 @@ def view_message(
     base: AgreedView | None,
     hosts: tuple[Domain, ...],
     doubt: str = "",
+    lost: tuple[Domain, ...] = (),
 ) -> ViewTold:
     blocked = known.blocked or doubt
     members, left = view.members, view.left
@@ -87,4 +88,5 @@ def view_message(
         view.parts,
         tuple([each.id for each in known.living.members]) if blocked else (),
         known.living.returned if is_exclusive(known.kind) else (),
+        lost,
     )

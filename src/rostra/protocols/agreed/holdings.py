@@ -31,8 +31,10 @@ from rostra.protocols.agreed.leasing import Leasing
 from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, let_wait
 from rostra.protocols.agreed.proven import without_strangers
 from rostra.protocols.agreed.rules import LivingState, RuleMember
+from rostra.protocols.agreed.sight import lost_domains
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.neighbours import Relation
 
 
 class Holdings(Leasing):
@@ -80,6 +82,20 @@ class Holdings(Leasing):
     def _propose_loss(
         self, now: Instant, core: CoreSet, group: Group, lost: Sequence[MemberId], out: list[Effect]
     ) -> None: ...
+
+    def lost_domains(self, core: CoreSet, view: AgreedView) -> tuple[Domain, ...]:
+        """Those of this view, and of members that it lost, that we cannot reach (`sight.py`)."""
+        return lost_domains(core.core.set, core.core.state, view, self._host_lost)
+
+    def _host_lost(self, host: Domain) -> Domain | None:
+        """The domain that is lost, if we cannot reach this host below us. One below a child of ours is there
+        if it has said what it holds since that child was linked."""
+        hop = self._neighbours.next_hop(host) if inside(self.domain, host) else None
+        if hop is None:
+            return None
+        if self._neighbours.up.get(hop) is not Relation.CHILD:
+            return hop
+        return None if hop == host or host in self._holding else host
 
     def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
         """A request of this host was done. It says nothing of others there: they may have died with the agent

@@ -733,7 +733,8 @@ class AgreedServer(Holdings, Service):
         for id, those in by_base.items():
             base = base_of(known, id)
             for view in path_from(known, base):
-                self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt), out)
+                lost = self.lost_domains(core, view)
+                self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt, lost), out)
                 base = view
 
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:

@@ -9,6 +9,7 @@ from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.agreed.sheets import with_proof
+from rostra.protocols.agreed.sight import lost_with, suspects_in
 from rostra.protocols.agreed.stays import HostGroup
 
 
@@ -46,6 +47,8 @@ def view_item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
         endpoints_of(view.failed),
         known.fence if is_exclusive(known.kind) else None,
         tuple([endpoints_of(each) for each in view.parts]),
+        suspects_in(view.ids, known.lost),
+        lost_with(view.failed, known.lost),
     )
 
 
