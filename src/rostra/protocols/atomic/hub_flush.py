@@ -64,12 +64,25 @@ class HubFlush(HubOrder):
             return  # it gets its place when all new stations have reported
         if isinstance(self.stage, StationFollows) and self.stage.orderer == first:
             return  # its place will come
+        if self._has_another_sides_view:
+            self.excluded = WENT_ON
+            return
         self._freeze(out)
         if first == self.me:
             self._gather(now, out)
         else:
             self.stage = StationReports(first)
             self._report(out)
+
+    @property
+    def _has_another_sides_view(self) -> bool:
+        """Where every side goes on, our orderer may have placed a view for which our servers had gone another
+        way by then: they have a view of that number themselves. Members are not given both."""
+        agreed, marked = self.agreed, self.marked
+        if agreed is None or agreed.is_exclusive or marked is None:
+            return False
+        own, placed = agreed.shown or agreed.key, marked.view.key
+        return isinstance(self.stage, StationFollows) and own != placed and own.number <= placed.number
 
     def _freeze(self, out: list[Effect]) -> None:
         """Nothing of the old epoch counts from here on."""

@@ -56,7 +56,7 @@ from rostra.protocols.atomic.state import (
     StationPeer,
     StationReports,
 )
-from rostra.protocols.atomic.station import Gallery
+from rostra.protocols.atomic.station import Gallery, since
 from rostra.protocols.flow.messages import Run
 
 
@@ -229,6 +229,8 @@ class HubOrder:
 
     def _append(self, entry: RunEntry | MarkEntry, encoded: bytes) -> None:
         """The next entry of the order, at any station."""
+        if isinstance(entry, MarkEntry):
+            entry = self._as_seen_here(entry)
         self.log.append(entry, encoded)
         if self.disk is not None:
             self.disk.appended(entry, encoded)
@@ -249,6 +251,14 @@ class HubOrder:
         if self.orders:
             self._fresh.append((encoded, entry.end))
         self._progress = True
+
+    def _as_seen_here(self, mark: MarkEntry) -> MarkEntry:
+        """An orderer that came anew knows of no view before its first one, and shows all members as joined. Who
+        has been here knows better. (On disk it says that all that is kept is for them.)"""
+        is_first = len(mark.view.joined) == len(mark.view.members)
+        if self.disk is not None or self.marked is None or not is_first:
+            return mark
+        return replace(mark, view=since(self.marked.view, self._moves.upto(mark.view)))
 
     def _advance(self) -> bool:
         """What is stable by what we know of the others?"""
