@@ -23,6 +23,8 @@ def lost_domains(
     is_lone = len(state.view.servers) == 1 and state.view.servers[0].server == set_name
     lost: set[Domain] = set()
     for host in {host_of(id.endpoint) for id in (*view.ids, *view.failed)}:
+        if host == set_name or not inside(set_name, host):
+            continue  # as only a server that lies says: no domain of ours is above it
         branch = host
         while branch != set_name and parent(branch) != set_name:
             branch = parent(branch)
