@@ -22,7 +22,8 @@ from msgspec.structs import force_setattr, replace
 
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Group, host_of, inside, parent
+from rostra.names import Domain, Group, inside
+from rostra.protocols.agreed.branches import branches_of, is_below
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
@@ -36,7 +37,6 @@ from rostra.protocols.agreed.changes import (
     Pid,
     Proposal,
     Round,
-    ServerId,
     ServersFailed,
     SetView,
     sides,
@@ -243,7 +243,7 @@ class GroupTable(Struct, frozen=True):
         gone = (*record.absent, *removed_by(record.proposal.change))
         has_server = any(each.parent and each.id not in gone for each in before.members)
         table, more = table._trimmed(
-            _branches(before, record.absent), record.proposal.pid, may_begin=has_server
+            branches_of(before, record.absent), record.proposal.pid, may_begin=has_server
         )
         if gone and not has_server:
             table = table._without_server()
@@ -299,22 +299,22 @@ class GroupTable(Struct, frozen=True):
     def _applied(
         self, record: CommitRecord, before: SetView, other: CarriedGroups
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
-        pid, absent = record.proposal.pid, _branches(before, record.absent)
+        pid, absent = record.proposal.pid, branches_of(before, record.absent)
         may_begin = any(each.parent and each.id not in record.absent for each in before.members)
         table = self.attempted(record.tried, before)
         match record.proposal.change:
             case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
-                _is_below(before, each) for each in members
+                is_below(before, each) for each in members
             ):
                 # Of a server that is gone meanwhile: its own part lets them in.
                 return table, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange(verb=GroupVerb.ORDER) as change:
                 return table._ordered(change, pid, absent, may_begin=may_begin)
             case GroupChange() as change:
-                known_here = [each for each in change.members if _is_below(before, each, record.absent)]
+                known_here = [each for each in change.members if is_below(before, each, record.absent)]
                 return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
-                lost = _branches(before, failed)
+                lost = branches_of(before, failed)
                 away = [each for each in absent if each not in lost]
                 stayed = [each for each in before.members if each.id not in failed]
                 has_server = may_begin and any(each.parent for each in stayed)
@@ -523,29 +523,6 @@ def _made_anew(known: AgreedGroup) -> AgreedGroup:
     return replace(known, views=(*known.views, view)[-VIEWS_KEPT:])
 
 
-def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
-    """What is lost with these servers: all below the parent is below others too."""
-    gone = frozenset(servers)
-    return [each.id.server for each in view.members if each.id in gone and not each.parent]
-
-
-def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) -> bool:
-    """Is this member's host below a server of the set, and not of an absent one? Of one cluster's set, one of
-    its hosts. Only that server knows which views counted the member."""
-    host = host_of(member.endpoint)
-    return any(
-        parent(host) == each.id.server if each.parent else inside(each.id.server, host)
-        for each in view.members
-        if each.id not in absent
-    )
-
-
-def members_present(set_view: SetView, view: AgreedView, absent: Iterable[ServerId]) -> list[MemberId]:
-    """The members of a view that are not behind one of these servers."""
-    branches = _branches(set_view, absent)
-    return [each for each in view.ids if not any(inside(one, each.endpoint) for one in branches)]
-
-
 def _judged(
     part: AgreedGroup, absent: Sequence[Domain] = (), *, floor: int = 0, may_begin: bool = False
 ) -> AgreedGroup:
@@ -725,7 +702,7 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
     kept = [_with_lives(each, emptied) for each in kept]
     kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
-    return replace(first, apart=tuple(rest[:APART_MAX]))
+    return replace(_above(first, emptied, pid), apart=tuple(rest[:APART_MAX]))
 
 
 def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
@@ -743,6 +720,20 @@ def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGrou
     if living == part.living:
         return part
     return replace(part, living=living, blocked=MET if is_exclusive(part.kind) else part.blocked)
+
+
+def _above(part: AgreedGroup, emptied: Sequence[AgreedGroup], pid: Pid) -> AgreedGroup:
+    """Hosts that were given up may come back with views of parts that are empty now, and no member's numbers
+    fall: with a later one than ours, views count on from there."""
+    view, past = part.view, [view for each in emptied for view in each.views]
+    if all(each.number <= view.number for each in past if each.members):
+        return part
+    number = max([each.number for each in past]) + 1
+    if view.pid == pid and view.parts:  # two parts met as well: it is the same view
+        return replace(part, views=(*part.views[:-1], replace(view, number=number)))
+    raised = AgreedView(number, 0, pid, view.members, attributes=view.attributes, parts=(view.ids, ()))
+    blocked = MET if is_exclusive(part.kind) else part.blocked
+    return replace(part, views=(*part.views, raised)[-VIEWS_KEPT:], blocked=blocked)
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:
