@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 import rostra
-from rostra.errors import NotAllowed, RostraError
+from rostra.errors import LeadershipLost, NotAllowed, RostraError
 from rostra.names import Domain
 from rostra.protocols.agreed.agent import AGREED_AGENT
 from rostra.sim import LAN
@@ -111,3 +111,54 @@ def test_a_rule_that_is_named_is_the_one_that_is_asked_for(replicated: World) ->
     assert asked(replicated, "eu.fr.h1", named) == "majority"
     asked(replicated, "eu.fr.h1", of_old("majority"))
     assert isinstance(asked(replicated, "eu.de.h1", other), NotAllowed)
+
+
+class Candidates:
+    """One on each site, in this order; and when each began and ended a term."""
+
+    def __init__(self, world: World, *hosts: str) -> None:
+        self.terms: list[tuple[str, int]] = []
+        self.leading: set[str] = set()
+        for host in hosts:
+            world.start(host, self._run(host))
+            world.run(for_s=8)
+
+    async def _run(self, host: str) -> None:
+        async with rostra.connect() as me:
+            while True:
+                try:
+                    async with me.lead("x", scope="eu") as term:
+                        assert not self.leading, f"{host} leads beside {self.leading}"
+                        self.leading.add(host)
+                        self.terms.append((host, term.fence))
+                        try:
+                            await asyncio.sleep(1e9)
+                        finally:
+                            self.leading.discard(host)
+                except LeadershipLost:
+                    pass
+
+
+@pytest.mark.parametrize(("replicas", "leads"), [({"eu": 3}, ["eu.fr.h1", "eu.de.h1"]), (None, ["eu.fr.h1"])])
+def test_of_two_candidates_the_one_that_is_left_leads_if_replicas_decide(
+    replicas: dict[str, int] | None, leads: list[str]
+) -> None:
+    """One of two is no majority, when the senior one is lost."""
+    world = World(SITES, seed=3, links=LAN, replicas=replicas)
+    world.run(for_s=2)
+    candidates = Candidates(world, "eu.fr.h1", "eu.de.h1")
+    world.crash("eu.fr.h1")
+    world.run(for_s=20)
+    assert [host for host, _ in candidates.terms] == leads
+    world.close()
+
+
+def test_a_takeover_among_the_replicas_that_decide_ends_the_term_and_there_is_another(
+    replicated: World,
+) -> None:
+    """It takes longer than a lease lasts."""
+    candidates = Candidates(replicated, "eu.fr.h1", "eu.de.h1")
+    replicated.sim.crash(replicated.sim.replicas.leaders[Domain("eu")])
+    replicated.run(for_s=20)
+    fences = [fence for _, fence in candidates.terms]
+    assert len(fences) == 2 and fences[0] < fences[1] and len(candidates.leading) == 1

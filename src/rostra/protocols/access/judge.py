@@ -151,7 +151,7 @@ class Judge(Gate):
         if (name, key) in self.revoked:
             return None, 0, REVOKED
         for link in chain:
-            if not is_below(name, link.name) or "/" in link.name.removeprefix(f"{name}/"):
+            if link.name.rpartition("/")[0] != name:
                 return None, 0, NO_AUTHORITY
             said = delegation_text(self.world, link.name, link.key, link.until_ms)
             if not is_signed(key, link.signature, said):

@@ -9,7 +9,7 @@ here its members have failed, and no domain is named.
 
 from collections.abc import Callable, Collection, Iterable
 
-from rostra.names import Domain, Endpoint, host_of, inside, parent
+from rostra.names import Domain, Endpoint, host_of, inside, parent, strictly_inside
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedView
 from rostra.protocols.agreed.state import SetState
@@ -23,6 +23,8 @@ def lost_domains(
     is_lone = len(state.view.servers) == 1 and state.view.servers[0].server == set_name
     lost: set[Domain] = set()
     for host in {host_of(id.endpoint) for id in (*view.ids, *view.failed)}:
+        if not strictly_inside(set_name, host):
+            continue  # a server that lies can have it listed
         branch = host
         while branch != set_name and parent(branch) != set_name:
             branch = parent(branch)
