@@ -229,17 +229,17 @@ class Agent:
     def receive(self, source: Domain, letter: AnyLetter) -> list[Effect]:
         return self.step(Received(FR, CarriedLetter(source, H1, encode_letter(letter))))
 
-    def join(self) -> list[Effect]:
+    def join(self, *, closed: bool = False) -> list[Effect]:
         """Its claim is answered, and it is told the registrar."""
-        effects = self.step(Asked(self.ann, 2, JoinLed(self.group, online=False)))
+        effects = self.step(Asked(self.ann, 2, JoinLed(self.group, online=False, closed=closed)))
         claim = next(each.message for each in sent(effects) if isinstance(each.message, Claim))
         answer = ClaimAnswer(claim.id, H1, self.group, LED, 1)
         effects = self.step(Received(FR, answer))
         assert Answer(2, Done()) in effects
         return effects + self.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
 
-    def lead(self) -> None:
-        letters = [decode_letter(each.message.body) for each in carried(self.join())]
+    def lead(self, *, closed: bool = False) -> None:
+        letters = [decode_letter(each.message.body) for each in carried(self.join(closed=closed))]
         (asserted,) = [letter for letter in letters if isinstance(letter, Assert)]
         self.receive(EU, AssertReply(self.group, asserted.number, H1))
         assert self.led.trees[self.group].leads
@@ -443,6 +443,17 @@ def test_an_outsider_is_sent_from_the_signpost_to_the_leader() -> None:
         6,
         [f"{H2}/bob#1", f"{h3}/eve#2"],
     )
+
+
+@pytest.mark.spec("S-052", "S-064")
+def test_a_set_with_members_and_without_a_leader_is_asked_for_again() -> None:
+    agent = Agent()
+    resolving(agent)
+    agent.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
+    query: Event = TimerFired(("led", "query", 1))
+    agent.step(query)
+    assert agent.receive(EU, LeaderTold(CHESS, 1, None)) == []
+    assert letters(agent.step(query)) == [(EU, LeaderAsked(CHESS, 1))]
 
 
 @pytest.mark.spec("S-054")

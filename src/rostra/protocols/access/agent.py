@@ -432,6 +432,8 @@ class AccessAgent(AskingService[Stay]):
             fix = f"see that a program is in {AUTHORITIES}{authority} and answers"
             if (root := (authority or "").partition("/")[0]) not in self.judge.roots:
                 fix = f"{root} is not under [authorities] of this agent's world file: correct one of them"
+            elif gone := self.judge.revoked_above(authority or ""):
+                fix = f"a key of {gone} was revoked: see that its programs run with another one"
             refusal = AuthUnavailable(
                 f"{authority}, who decides about {group}, cannot be asked: {why}", fix=fix
             )

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import Final
 
 from rostra.core.effects import Effect, Instant
 from rostra.groups.kinds import GroupKind
@@ -35,6 +36,10 @@ from rostra.protocols.agreed.sight import lost_domains
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Relation
+
+AHEAD_MAX: Final = 1 << 40
+"""How far a host may be ahead of the view that most hosts hold. If one that lies is believed in more, the
+group comes to numbers that no host can report after the next restart (`HELD_MAX`)."""
 
 
 class Holdings(Leasing):
@@ -255,12 +260,14 @@ class Holdings(Leasing):
         said = Counter([each.id for each in views])
         last = max(views, key=lambda each: (said[each.id], _place(each)), default=None)
         if last is not None and last.id is not None and core.table.get(group) is None:
-            living = max(held, key=lambda each: each.fence)
+            living = max(
+                [each for each in held if each.fence - last.fence <= AHEAD_MAX], key=lambda each: each.fence
+            )
             fence = max(living.fence, self._fences.floor if group.scope == self.domain else 0)
             shown = {each.id: rule_attributes(each.attributes) for each in living.view}
             state = LivingState(fence, tuple([RuleMember(id, shown.get(id, ())) for id in living.lived]))
             view = AgreedView(*last.id, last.view)
-            highest = max(map(_place, views))
+            highest = max([place for place in map(_place, views) if place[0] - last.id[0] <= AHEAD_MAX])
             if highest > _place(last):  # of fewer hosts, which are not believed; but no number comes twice
                 view = AgreedView(highest[0] + 1, 0, Pid(core.core.state.me, 0), last.view)
             gate = self.stack[SERVER].gate

@@ -24,12 +24,13 @@ def view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
     was = frozenset() if before is None else frozenset(before.ids)
     here = frozenset([each.id for each in members])
     lost = () if before is None else tuple([each for each in before.ids if each not in here])
+    left = frozenset(told.left)
     return AgreedView(
         *told.id,
         members,
         tuple([each.id for each in members if each.id not in was]),
-        tuple([each for each in lost if each in told.left]),
-        tuple([each for each in lost if each not in told.left]),
+        tuple([each for each in lost if each in left]),
+        tuple([each for each in lost if each not in left]),
         parts=told.parts,
     )
 
