@@ -145,8 +145,9 @@ class Holdings(Leasing):
             self._answer(message.question, group, "", "", out)
             return
         told = core.told.setdefault(group, ToldGroup())
-        if message.id is not None:
-            told.ids[host] = message.id
+        sent = told.ids.get(host) if host in told.untaken else None
+        if message.id is not None and (sent is None or sent[:2] < message.id[:2]):
+            told.ids[host] = message.id  # else it said so before that, which is on its way, had come
         held = self._holding.get(host, {}).get(group, {})
         listed = [each for each in ids_of(core.table.get(group)) if host_of(each.endpoint) == host]
         self._propose_loss(now, core, group, [each for each in listed if each not in held], out)
