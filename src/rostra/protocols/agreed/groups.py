@@ -181,20 +181,18 @@ CarriedGroups = tuple[CarriedGroup, ...]
 
 
 def are_sound(groups: CarriedGroups) -> bool:
-    """Each name once; in each part each endpoint once, from inside of the scope, in order of seniority, and
-    rules that can be read."""
+    """Each name once; in each part each member once, in order of seniority, and rules that can be read."""
     return len({each.name for each in groups}) == len(groups) and all(
-        is_sound_list(each.name, part.view.members) and is_possible(part.kind) and not part.apart
+        is_sound_list(part.view.members) and is_possible(part.kind) and not part.apart
         for each in groups
         if each.group is not None
         for part in each.group.parts
     )
 
 
-def is_sound_list(group: Group, members: Sequence[AgreedMember]) -> bool:
-    gids, who = [each.gid for each in members], {each.id.endpoint for each in members}
-    in_order = gids == sorted(gids) and len(who) == len(gids) <= MEMBERS_MAX
-    return in_order and all(inside(group.scope, each) for each in who)
+def is_sound_list(members: Sequence[AgreedMember]) -> bool:
+    gids = [each.gid for each in members]
+    return gids == sorted(gids) and len({each.id for each in members}) == len(gids) <= MEMBERS_MAX
 
 
 class GroupTable(Struct, frozen=True):

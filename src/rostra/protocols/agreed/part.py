@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from rostra.core.effects import Effect, Instant, ignored
-from rostra.names import Domain, Group
+from rostra.names import Domain, Group, inside
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
 from rostra.protocols.agreed.changes import Pid, ServerId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
@@ -90,4 +90,5 @@ def is_reachable(held: HostHolds) -> bool:
     """Could a group have come to this? It is believed after a restart, and counted on from."""
     number, revision, _ = held.id or (0, 0, None)
     numbers = (number, revision, held.fence, *[each.joined for each in held.view])
-    return max(numbers) <= HELD_MAX and is_sound_list(held.group, held.view)
+    is_inside = all(inside(held.group.scope, each.id.endpoint) for each in held.view)
+    return max(numbers) <= HELD_MAX and is_sound_list(held.view) and is_inside
