@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from rich.console import Console
 
-from benchmarks import locks, workloads
+from benchmarks import locks, order_load, workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
 from benchmarks.one_order import far_order, one_order
@@ -96,6 +96,18 @@ def three_sites() -> Service:
 
     hosts = ("mit.h1", "huji.h1", "ntu.h1")
     return OrderedLabService("three sites, rostra", three_sites(), hosts, root="mit")
+
+
+def loaded() -> Service:
+    from benchmarks.peers.rostra_loaded import LoadedService
+
+    return LoadedService()
+
+
+def loaded_sites(*hosts: str) -> Make:
+    from benchmarks.peers.rostra_loaded import LoadedLabService
+
+    return lambda: LoadedLabService(*hosts)
 
 
 VIEWED: Final[list[Make]] = [
@@ -200,6 +212,22 @@ PLAN: Final = {
             for work in (workloads.join_until_all_know, workloads.who_is_there, workloads.memory_per_member)
             for peer in STRENGTHS
         ],
+    ),
+    "W11": Planned(
+        "10 pairs: intervals between deliveries with and without a join, four members sending at full load",
+        [(loaded, order_load.joins_under_load)],
+    ),
+    "W12": Planned(
+        "the orderer's agent is killed under load: until the others are given the next message",
+        [
+            (loaded, order_load.orderer_killed),
+            (loaded_sites("mit.h1", "huji.h1", "ntu.h1"), order_load.orderer_killed),
+            (loaded_sites("huji.h1", "mit.h1", "ntu.h1"), order_load.orderer_killed),
+        ],
+    ),
+    "W13": Planned(
+        "a member gets a large state under load, its donor is killed half way: intervals at the senders",
+        [(loaded, order_load.donor_killed)],
     ),
     "W9": Planned(
         "locks taken and given back per second; and until the next leads when a leader is killed",
