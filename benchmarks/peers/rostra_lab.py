@@ -33,6 +33,7 @@ def three_sites() -> LabPlan:
 
 class OrderedLabService(Service):
     name = "rostra-ordered"
+    urgent = False
 
     def __init__(self, label: str, plan: LabPlan, hosts: tuple[str, ...], *, root: str = "") -> None:
         self.label = label
@@ -46,7 +47,7 @@ class OrderedLabService(Service):
 
     async def start(self) -> None:
         lab = await self._stack.enter_async_context(Lab(self._plan))
-        self._world = LabWorld(lab, root=self._root)
+        self._world = LabWorld(lab, root=self._root, urgent=self.urgent)
         self._stack.callback(self._world.stop)
         await self._world.start()
         for place in range(self.places):
