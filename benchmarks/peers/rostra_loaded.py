@@ -280,10 +280,14 @@ class LoadedProgram(RostraProgram):
         self._check_reader()
         return [later - earlier for earlier, later in pairwise(self._at)]
 
-    async def went_on(self) -> int:
-        """When we were given the first message after the view that lacks a lost member; 0 if not yet."""
+    async def sees_new(self) -> bool:
+        """Were we given something after a view that lacks a lost member?"""
         self._check_reader()
-        return self._next_ns
+        return self._next_ns > 0
+
+    async def went_on(self) -> tuple[int, int]:
+        """When we were given the first message after the longest interval; and the first after that view."""
+        return max([(later - earlier, later) for earlier, later in pairwise(self._at)])[1], self._next_ns
 
     async def given(self) -> tuple[int, int, str]:
         """All that was given, as a number and a sum over its order; and a digest of the blob."""
