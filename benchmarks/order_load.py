@@ -174,10 +174,10 @@ async def _kill_the_orderer(service: Loaded, size: Size) -> tuple[float, float, 
         detection = (agreed - killed) * 1e3
         went_on = await all_loaded(others, "went_on")
         nexts, news = ((max(each) - killed_ns) / 1e6 - detection for each in zip(*went_on, strict=True))
-        return detection, nexts, news, await _receipts_hold(dict(enumerate(hands)), others)
+        return detection, nexts, news, await receipts_hold(dict(enumerate(hands)), others)
 
 
-async def _receipts_hold(hands: Mapping[int, Hand], survivors: Sequence[Hand]) -> int:
+async def receipts_hold(hands: Mapping[int, Hand], survivors: Sequence[Hand]) -> int:
     """What was acknowledged is with all who went on, at its position; what was rejected is with none."""
     acknowledged = 0
     for sender, hand in hands.items():
@@ -223,7 +223,7 @@ async def donor_killed(service: Service, size: Size) -> Measures:
         blobs = {blob for *_, blob in await all_loaded([one, joiner], "given")}
         if len(blobs) != 1:
             raise Incomplete(f"the joiner has another state than its donor: {blobs}")
-        acknowledged = await _receipts_hold({1: one, 2: other}, senders)
+        acknowledged = await receipts_hold({1: one, 2: other}, senders)
     return {
         "state MB": size.state_bytes / (1 << 20),
         "without load, s": calm_s,
