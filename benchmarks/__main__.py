@@ -221,8 +221,8 @@ PLAN: Final = {
         "the orderer's agent is killed under load: until the others are given the next message",
         [
             (loaded, order_load.orderer_killed),
-            (loaded_sites("mit.h1", "huji.h1", "ntu.h1"), order_load.orderer_killed),
-            (loaded_sites("huji.h1", "mit.h1", "ntu.h1"), order_load.orderer_killed),
+            (loaded_sites("mit.h1", "huji.h1", "ntu.h1"), order_load.far_orderer_killed),
+            (loaded_sites("huji.h1", "mit.h1", "ntu.h1"), order_load.far_orderer_killed),
         ],
     ),
     "W13": Planned(
@@ -269,6 +269,9 @@ BARS: Final = (
     Bar("W5", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W5", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W5", "100/s: 1.5x the bare hub's p50", "100/s: p50 ms", 1.5, "bare, batched"),
+    Bar("W11", "p99.9 of intervals: within 5 ms with a join", "p99.9: median of differences ms", 5),
+    Bar("W12", "orderer in the middle: flush of the design", "flush max ms", 575, only="orderer at mit"),
+    Bar("W12", "orderer at the edge: flush of the design", "flush max ms", 1170, only="orderer at huji"),
     Bar("W6", "joins and leaves per second: 2x Redis", "per s", 2, "redis", less_is_better=False),
     *[
         Bar(

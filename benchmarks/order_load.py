@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from benchmarks.crew import Crew, Hand, everybody
 from benchmarks.figures import Measures, percentile
 from benchmarks.peers.base import Service
@@ -147,6 +149,11 @@ async def orderer_killed(service: Service, size: Size) -> Measures:
         "acknowledged": float(sum(counts)),
         "of these lost": 0.0,  # else it has ended with `Incomplete`
     }
+
+
+async def far_orderer_killed(service: Service, size: Size) -> Measures:
+    """The same, less often: at three sites it takes longer to begin anew."""
+    return await orderer_killed(service, replace(size, orderer_kills=max(1, size.orderer_kills * 3 // 5)))
 
 
 async def _kill_the_orderer(service: Loaded, size: Size) -> tuple[float, float, float, int]:

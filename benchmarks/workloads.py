@@ -7,7 +7,7 @@
     W6  joins and leaves per second, with 100 watching, while the last watcher knows within 250 ms (p99)
     W7  memory of the servers per idle watching member
 
-Number 5 is about messages in one order for all, which comes later. Every workload checks what it times: a
+W5 is in `one_order`, W9 in `locks`, and W11 to W13 are in `order_load`. Every workload checks what it times: a
 notice that did not reach every watcher, a list of the wrong length, or a message that is lost, doubled or out
 of order ends the run.
 """
@@ -60,7 +60,15 @@ class Size(Struct, frozen=True):
     @classmethod
     def quick(cls) -> "Size":
         return cls(
-            joins=50, ask_s=1.5, kills=4, storm_s=2.0, storm_rates=(200, 400, 800, 1600, 3200), idle=500
+            joins=50,
+            ask_s=1.5,
+            kills=4,
+            storm_s=2.0,
+            storm_rates=(200, 400, 800, 1600, 3200),
+            idle=500,
+            pairs=4,
+            orderer_kills=2,
+            state_bytes=20 << 20,
         )
 
     @classmethod
