@@ -7,9 +7,9 @@
     W6  joins and leaves per second, with 100 watching, while the last watcher knows within 250 ms (p99)
     W7  memory of the servers per idle watching member
 
-W5 is in `one_order`, W9 in `locks`, and W11 to W13 are in `order_load`. Every workload checks what it times: a
-notice that did not reach every watcher, a list of the wrong length, or a message that is lost, doubled or out
-of order ends the run.
+W5 is in `one_order`, W9 in `locks`, and W11 to W13 are in `order_load`. Every workload checks what it times:
+a notice that did not reach every watcher, a list of the wrong length, or a message that is lost, doubled or
+out of order ends the run.
 """
 
 import asyncio
