@@ -22,7 +22,8 @@ from msgspec.structs import force_setattr, replace
 
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Group, host_of, inside, parent
+from rostra.names import Domain, Group, inside
+from rostra.protocols.agreed.branches import branches_of, is_below
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
@@ -36,7 +37,6 @@ from rostra.protocols.agreed.changes import (
     Pid,
     Proposal,
     Round,
-    ServerId,
     ServersFailed,
     SetView,
     sides,
@@ -181,17 +181,20 @@ CarriedGroups = tuple[CarriedGroup, ...]
 
 
 def are_sound(groups: CarriedGroups) -> bool:
-    """Each name once; in each part each member once, in order of seniority, and rules that can be read."""
+    """Each name once; in each part each endpoint once, from inside of the scope, in order of seniority, and
+    rules that can be read."""
     return len({each.name for each in groups}) == len(groups) and all(
-        _is_sound(part) for each in groups if each.group is not None for part in each.group.parts
+        is_sound_list(each.name, part.view.members) and is_possible(part.kind) and not part.apart
+        for each in groups
+        if each.group is not None
+        for part in each.group.parts
     )
 
 
-def _is_sound(part: AgreedGroup) -> bool:
-    gids = [each.gid for each in part.view.members]
-    return (
-        gids == sorted(set(gids)) and len(gids) <= MEMBERS_MAX and not part.apart and is_possible(part.kind)
-    )
+def is_sound_list(group: Group, members: Sequence[AgreedMember]) -> bool:
+    gids, who = [each.gid for each in members], {each.id.endpoint for each in members}
+    in_order = gids == sorted(gids) and len(who) == len(gids) <= MEMBERS_MAX
+    return in_order and all(inside(group.scope, each) for each in who)
 
 
 class GroupTable(Struct, frozen=True):
@@ -240,7 +243,7 @@ class GroupTable(Struct, frozen=True):
         gone = (*record.absent, *removed_by(record.proposal.change))
         has_server = any(each.parent and each.id not in gone for each in before.members)
         table, more = table._trimmed(
-            _branches(before, record.absent), record.proposal.pid, may_begin=has_server
+            branches_of(before, record.absent), record.proposal.pid, may_begin=has_server
         )
         if gone and not has_server:
             table = table._without_server()
@@ -296,22 +299,22 @@ class GroupTable(Struct, frozen=True):
     def _applied(
         self, record: CommitRecord, before: SetView, other: CarriedGroups
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
-        pid, absent = record.proposal.pid, _branches(before, record.absent)
+        pid, absent = record.proposal.pid, branches_of(before, record.absent)
         may_begin = any(each.parent and each.id not in record.absent for each in before.members)
         table = self.attempted(record.tried, before)
         match record.proposal.change:
             case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
-                _is_below(before, each) for each in members
+                is_below(before, each) for each in members
             ):
                 # Of a server that is gone meanwhile: its own part lets them in.
                 return table, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange(verb=GroupVerb.ORDER) as change:
                 return table._ordered(change, pid, absent, may_begin=may_begin)
             case GroupChange() as change:
-                known_here = [each for each in change.members if _is_below(before, each, record.absent)]
+                known_here = [each for each in change.members if is_below(before, each, record.absent)]
                 return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
-                lost = _branches(before, failed)
+                lost = branches_of(before, failed)
                 away = [each for each in absent if each not in lost]
                 stayed = [each for each in before.members if each.id not in failed]
                 has_server = may_begin and any(each.parent for each in stayed)
@@ -518,29 +521,6 @@ def _made_anew(known: AgreedGroup) -> AgreedGroup:
     """A group that was deleted, and a program joins: numbers and fences go on."""
     view = replace(known.view, revision=known.view.revision + 1, left=(), attributes=b"")
     return replace(known, views=(*known.views, view)[-VIEWS_KEPT:])
-
-
-def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
-    """What is lost with these servers: all below the parent is below others too."""
-    gone = frozenset(servers)
-    return [each.id.server for each in view.members if each.id in gone and not each.parent]
-
-
-def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) -> bool:
-    """Is this member's host below a server of the set, and not of an absent one? Of one cluster's set, one of
-    its hosts. Only that server knows which views counted the member."""
-    host = host_of(member.endpoint)
-    return any(
-        parent(host) == each.id.server if each.parent else inside(each.id.server, host)
-        for each in view.members
-        if each.id not in absent
-    )
-
-
-def members_present(set_view: SetView, view: AgreedView, absent: Iterable[ServerId]) -> list[MemberId]:
-    """The members of a view that are not behind one of these servers."""
-    branches = _branches(set_view, absent)
-    return [each for each in view.ids if not any(inside(one, each.endpoint) for one in branches)]
 
 
 def _judged(
