@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from rich.console import Console
 
-from benchmarks import locks, workloads
+from benchmarks import locks, order_load, workloads
 from benchmarks.crew import run
 from benchmarks.figures import Bar, Measures, Row, middle, show, show_bars
 from benchmarks.one_order import far_order, one_order
@@ -96,6 +96,18 @@ def three_sites() -> Service:
 
     hosts = ("mit.h1", "huji.h1", "ntu.h1")
     return OrderedLabService("three sites, rostra", three_sites(), hosts, root="mit")
+
+
+def loaded() -> Service:
+    from benchmarks.peers.rostra_loaded import LoadedService
+
+    return LoadedService()
+
+
+def loaded_sites(*hosts: str) -> Make:
+    from benchmarks.peers.rostra_loaded import LoadedLabService
+
+    return lambda: LoadedLabService(*hosts)
 
 
 VIEWED: Final[list[Make]] = [
@@ -201,6 +213,22 @@ PLAN: Final = {
             for peer in STRENGTHS
         ],
     ),
+    "W11": Planned(
+        "10 pairs: intervals between deliveries with and without a join, four members sending at full load",
+        [(loaded, order_load.joins_under_load)],
+    ),
+    "W12": Planned(
+        "the orderer's agent is killed under load: until the others are given the next message",
+        [
+            (loaded, order_load.orderer_killed),
+            (loaded_sites("mit.h1", "huji.h1", "ntu.h1"), order_load.far_orderer_killed),
+            (loaded_sites("huji.h1", "mit.h1", "ntu.h1"), order_load.far_orderer_killed),
+        ],
+    ),
+    "W13": Planned(
+        "a member gets a large state under load, its donor is killed half way: intervals at the senders",
+        [(loaded, order_load.donor_killed)],
+    ),
     "W9": Planned(
         "locks taken and given back per second; and until the next leads when a leader is killed",
         [(peer, locks.locks_per_second) for peer in (redis, *OURS[1:3])]
@@ -241,6 +269,9 @@ BARS: Final = (
     Bar("W5", "100 B: half of a bare hub", "100 B: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W5", "1 KiB: half of a bare hub", "1 KiB: per s", 0.5, "bare, batched", less_is_better=False),
     Bar("W5", "100/s: 1.5x the bare hub's p50", "100/s: p50 ms", 1.5, "bare, batched"),
+    Bar("W11", "p99.9 of intervals: within 5 ms with a join", "p99.9: median of differences ms", 5),
+    Bar("W12", "orderer in the middle: flush of the design", "flush max ms", 575, only="orderer at mit"),
+    Bar("W12", "orderer at the edge: flush of the design", "flush max ms", 1170, only="orderer at huji"),
     Bar("W6", "joins and leaves per second: 2x Redis", "per s", 2, "redis", less_is_better=False),
     *[
         Bar(

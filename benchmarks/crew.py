@@ -73,6 +73,9 @@ class Hand:
                 self._process.kill()
         await self._process.wait()
 
+    async def ended(self) -> None:
+        await self._process.wait()
+
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 

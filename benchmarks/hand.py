@@ -191,6 +191,10 @@ class Duties:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             await self.program.say_timed(sender, size)
 
+    async def loaded(self, what: str, details: dict[str, Any]) -> Any:
+        """What only `LoadedProgram` does."""
+        return await getattr(self.program, what)(**details)
+
     # Locks
 
     async def lock_for(self, names: list[str], for_s: float) -> float:

@@ -7,9 +7,9 @@
     W6  joins and leaves per second, with 100 watching, while the last watcher knows within 250 ms (p99)
     W7  memory of the servers per idle watching member
 
-Number 5 is about messages in one order for all, which comes later. Every workload checks what it times: a
-notice that did not reach every watcher, a list of the wrong length, or a message that is lost, doubled or out
-of order ends the run.
+W5 is in `one_order`, W9 in `locks`, and W11 to W13 are in `order_load`. Every workload checks what it times:
+a notice that did not reach every watcher, a list of the wrong length, or a message that is lost, doubled or
+out of order ends the run.
 """
 
 import asyncio
@@ -48,6 +48,10 @@ class Size(Struct, frozen=True):
     said: int = 200_000
     ears: int = 8
     paced: int = 500
+    pairs: int = 10
+    window_s: float = 2.0
+    orderer_kills: int = 5
+    state_bytes: int = 100 << 20
     settle_s: float = 0.5
     patience_s: float = 10.0  # what did not arrive by then never will
     storm_p99_ms: float = 250.0
@@ -56,7 +60,15 @@ class Size(Struct, frozen=True):
     @classmethod
     def quick(cls) -> "Size":
         return cls(
-            joins=50, ask_s=1.5, kills=4, storm_s=2.0, storm_rates=(200, 400, 800, 1600, 3200), idle=500
+            joins=50,
+            ask_s=1.5,
+            kills=4,
+            storm_s=2.0,
+            storm_rates=(200, 400, 800, 1600, 3200),
+            idle=500,
+            pairs=4,
+            orderer_kills=2,
+            state_bytes=20 << 20,
         )
 
     @classmethod
@@ -78,6 +90,10 @@ class Size(Struct, frozen=True):
             said=2000,
             ears=2,
             paced=10,
+            pairs=1,
+            window_s=1.0,
+            orderer_kills=1,
+            state_bytes=4 << 20,
             settle_s=0.2,
             patience_s=60.0,
             storm_p99_ms=60_000.0,

@@ -36,6 +36,10 @@ def program(peer: str, settings: dict[str, Any]) -> Program:
             from benchmarks.peers.rostra_ordered import OrderedProgram
 
             return OrderedProgram(**settings)
+        case "rostra-loaded":
+            from benchmarks.peers.rostra_loaded import LoadedProgram
+
+            return LoadedProgram(**settings)
         case "bare":
             from benchmarks.peers.bare import BareProgram
 

@@ -97,9 +97,7 @@ class RostraService(Service):
             if self._deployment is not Deployment.ONE_AGENT:
                 await self._run("server", "server", "-d", CLUSTER, "--socket", self._admin)
             for place in range(self.places):
-                await self._run(
-                    f"agent {place}", "agent", f"{CLUSTER}.h{place}", "--socket", self._socket(place)
-                )
+                await self._run_agent(place)
         for place in range(self.places):
             await listening(self._socket(place))
         if self._deployment is not Deployment.ONE_AGENT:
@@ -158,6 +156,9 @@ class RostraService(Service):
                     if sum(link["up"] for _, link in await self._links()) == self.places:
                         return
                 await asyncio.sleep(0.05)
+
+    async def _run_agent(self, place: int) -> None:
+        await self._run(f"agent {place}", "agent", f"{CLUSTER}.h{place}", "--socket", self._socket(place))
 
     async def _run(self, what: str, *arguments: str) -> None:
         home = Path(self._home.name)

@@ -11,6 +11,8 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 import rostra
 from benchmarks.peers.base import Service
 from benchmarks.peers.processes import READY_WITHIN_S
@@ -26,11 +28,12 @@ TWO_HOSTS: Final = LabPlan("two-hosts", (Site(Domain("lab"), 1, 2),), ())
 def three_sites() -> LabPlan:
     plan = load_plan()
     ways = tuple((source, to, quality.but(loss=0.0)) for source, to, quality in plan.ways)
-    return LabPlan(plan.name, plan.sites, ways, plan.seed)
+    return LabPlan(plan.name, tuple([replace(site, hosts=1) for site in plan.sites]), ways, plan.seed)
 
 
 class OrderedLabService(Service):
     name = "rostra-ordered"
+    urgent = False
 
     def __init__(self, label: str, plan: LabPlan, hosts: tuple[str, ...], *, root: str = "") -> None:
         self.label = label
@@ -44,7 +47,7 @@ class OrderedLabService(Service):
 
     async def start(self) -> None:
         lab = await self._stack.enter_async_context(Lab(self._plan))
-        self._world = LabWorld(lab, root=self._root)
+        self._world = LabWorld(lab, root=self._root, urgent=self.urgent)
         self._stack.callback(self._world.stop)
         await self._world.start()
         for place in range(self.places):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
-from benchmarks import workloads
+from benchmarks import order_load, workloads
 from benchmarks.__main__ import BARS, PLAN
 from benchmarks.crew import Crew, HandFailed
 from benchmarks.figures import Bar, Measures, Row, judge, middle, percentile
@@ -15,6 +15,7 @@ from benchmarks.peers.bare import BareService
 from benchmarks.peers.base import Service
 from benchmarks.peers.echo import EchoService
 from benchmarks.peers.rostra import Deployment, RostraService
+from benchmarks.peers.rostra_loaded import LoadedService
 from benchmarks.peers.talk import Check, payloads
 from benchmarks.workloads import Incomplete, Size
 
@@ -185,3 +186,32 @@ def test_agreed_joins_are_measured_by_the_lines_of_relaxed_ones():
 
     found = run(AgreedService(Deployment.APART, profile="lan"), workloads.join_until_all_know)
     assert float(found["p50 ms"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("work", "measure"),
+    [
+        (order_load.joins_under_load, "join p50 ms"),
+        (order_load.orderer_killed, "detection max ms"),
+        (order_load.donor_killed, "longest ms"),
+    ],
+)
+def test_an_atomic_group_is_measured_under_load(work, measure):
+    assert run(LoadedService(), work)[measure] > 0
+
+
+def test_a_receipt_that_is_not_true_ends_the_run() -> None:
+    class Told:
+        """Answers of a member's process."""
+
+        def __init__(self, places: str, came: list[int]) -> None:
+            self.places, self.came = places, came
+
+        async def do(self, order: str, what: str, details: dict[str, object]) -> object:
+            receipts = {"acknowledged": 2, "places": "two", "rejected": [2], "in_doubt": []}
+            return receipts if what == "receipts" else (self.places, self.came)
+
+    asyncio.run(order_load.receipts_hold({0: Told("two", [])}, [Told("two", [])]))  # type: ignore[dict-item, list-item]
+    for liar in (Told("one", []), Told("two", [2])):
+        with pytest.raises(Incomplete):
+            asyncio.run(order_load.receipts_hold({0: Told("two", [])}, [liar]))  # type: ignore[dict-item, list-item]

@@ -400,6 +400,10 @@ class Lab:
         """Packets of which this is true, as `iptables` says it, do not reach that machine any more."""
         self._rule([(self[node].machine, f"INPUT {match} -j DROP")])
 
+    def silence(self, node: str, match: str) -> None:
+        """The same of packets that leave that machine: nobody gets them any more, from one moment on."""
+        self._rule([(self[node].machine, f"OUTPUT {match} -j DROP")])
+
     def count_packets(self, node: str, match: str) -> None:
         """Those that leave that machine, and of which this is true, as `iptables` says it, from now on."""
         self._rule([(self[node].machine, f"OUTPUT {match}")])

@@ -73,11 +73,15 @@ class LabWorld:
             state = ["--state", str(self.lab.home.path / f"{site.name}.state")] if self.keeps_state else []
             self._start(site, ["server", "--domain", site.name, *state])
             for host in site.hosts.values():
-                self._start(host, ["agent", host.name])
+                self.start_agent(host.name)
             if site.name == self.root:
                 self._start(site, ["server", "--domain", ROOT], ROOT)
         await self._until_linked(within_s)
         return self
+
+    def start_agent(self, host: str) -> None:
+        """Of this host; again, if it was killed."""
+        self._start(self.lab.host(host), ["agent", host])
 
     def stop(self) -> None:
         """End its processes, all at once; the lab stays."""
