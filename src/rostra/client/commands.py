@@ -222,7 +222,7 @@ def _text(error: Exception) -> str:
 
 
 class SessionRecord(Struct, array_like=True):
-    """What is kept of one caller. `owner` is its endpoint without the incarnation: no other may speak for it."""
+    """What is kept of one caller. `owner` is its endpoint without the incarnation: no other speaks for it."""
 
     used: int  # the position of its last command
     acked: int
@@ -419,11 +419,13 @@ def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
 
 
 def _large(code: int, data: memoryview) -> Any:
-    return int.from_bytes(data, "big", signed=True) if code == LARGE else msgspec.msgpack.Ext(code, bytes(data))
+    if code != LARGE:
+        return msgspec.msgpack.Ext(code, bytes(data))
+    return int.from_bytes(data, "big", signed=True)
 
 
 def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
-    """A field that is to be an int takes no extension, so what has a large one is read without types first."""
+    """A field of type int takes no extension, so what has a large one is read without types first."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
