@@ -16,8 +16,8 @@ from rostra.sim.storm import StormFailed
 from rostra.testing.storms import storm
 
 FOUND_SOMETHING = (2, 30, 180, 186)
-"""A group whose last member with the state was gone; a donor that was in an order before; the most senior member
-of a part that had no order when it met another; a share that waited for the others to let go of a key."""
+"""A group whose last member with the state was gone; a donor that was in an order before; the most senior
+member of a part that had no order when it met another; a share that waited for others to let go of a key."""
 
 OTHERS = (0, 4, 5)
 """`majority`; negotiated; `sent` where every side goes on."""

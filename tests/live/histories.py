@@ -1,6 +1,6 @@
 """Histories with real processes: callers of one replicated object are killed and stopped, and so are agents,
-servers and cables, and the clocks of agents and servers step; do all answers fit one order? As root cables are cut,
-in one direction only too, and lose 20 % of all packets.
+servers and cables, and the clocks of agents and servers step; do all answers fit one order? As root cables
+are cut, in one direction only too, and lose 20 % of all packets.
 
     make histories-live SECONDS=60
     PYTHONPATH=tests python -m tests.live.histories --seconds 60 --seed 1

@@ -1,9 +1,8 @@
-"""Recovery in groups with ``delivery="atomic"``, frame by frame, in whole worlds: the monitor of a recovery dies
-half way, two hosts recover at once, frames come late, a joiner dies half way (XA-11, 12, 13, 17, 18).
+"""Recovery in groups with ``delivery="atomic"``, frame by frame, in whole worlds: the monitor dies half way, two hosts recover at once, frames come late, a joiner dies half way (XA-11, 12, 13, 17, 18).
 
-The monitor is the first station of the next agreed view: in hub order the next orderer, in negotiated order the
-station that carries the view out. Its INVESTIGATE is `HubAsk`, a member's answer `HubReport`, NEWVIEW `HubStart`,
-and accept the view's mark in the log.
+The monitor is the first station of the next agreed view: in hub order the next orderer, in negotiated order
+the station that carries the view out. Its INVESTIGATE is `HubAsk`, a member's answer `HubReport`, NEWVIEW
+`HubStart`, and accept the view's mark in the log.
 """
 
 from collections.abc import Callable, Iterator
@@ -108,7 +107,7 @@ MONITOR = {
 def test_when_the_monitor_dies_the_next_one_decides_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch, order: str, kind: type, reached: int
 ) -> None:
-    """XA-11: after so many of its frames of this kind have arrived; with `HubReport`, of the answers to it."""
+    """XA-11: after so many of its frames of this kind have come; with `HubReport`, of the answers to it."""
     members = speaking(world, order, survive="majority")
     wire = Wire(world, monkeypatch)
     wire.crash(H1)

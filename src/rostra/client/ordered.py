@@ -445,7 +445,7 @@ class Ordered(ShowsViews, OneReader):
         return Message(sender, bodies[begin], first + begin, at, place + begin)
 
     def _begin_with(self, view: View) -> None:
-        """Of an order of which this is our first view nothing was handed out, unless its state came before."""
+        """Of an order of which this is our first view nothing was handed out; or its state came before."""
         is_again = self._shown is not None and self._shown.id == view.id
         if not self._known and not is_again and self.me.endpoint in view.joined:
             self._reached = 0

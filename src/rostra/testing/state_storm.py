@@ -27,7 +27,7 @@ from msgspec import Struct, msgpack
 
 from rostra.client.connect import connect
 from rostra.client.ordered import Ordered
-from rostra.errors import Excluded, RostraError
+from rostra.errors import RostraError
 from rostra.groups.items import Message, StateAsked, View
 from rostra.names import Domain
 from rostra.sim import WAN
@@ -303,7 +303,7 @@ class StateStorm:
         assert not odd, odd
 
     def _unlike(self) -> str:
-        """What is not yet as it has to be when it is calm. A worker may be in doubt for a moment even then."""
+        """What is not yet as it has to be when it is calm. A worker may be in doubt for a moment."""
         keepers = self._keepers()
         for each in keepers:
             members = 0 if each.group is None else len(each.group.members)
