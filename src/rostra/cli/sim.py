@@ -49,6 +49,7 @@ SHAPES: Final = (
     "monitored",
     "kept",
     "lanes",
+    "settled",
     "states",
 )
 """`rostra.testing.storms.STORMS`, for a help that does not import it."""
