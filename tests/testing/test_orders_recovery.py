@@ -1,4 +1,5 @@
-"""Recovery in groups with ``delivery="atomic"``, frame by frame, in whole worlds: the monitor dies half way, two hosts recover at once, frames come late, a joiner dies half way (XA-11, 12, 13, 17, 18).
+"""Recovery in groups with ``delivery="atomic"``, frame by frame, in whole worlds: the monitor dies half way,
+two hosts recover at once, frames come late, a joiner dies half way (XA-11, 12, 13, 17, 18).
 
 The monitor is the first station of the next agreed view: in hub order the next orderer, in negotiated order
 the station that carries the view out. Its INVESTIGATE is `HubAsk`, a member's answer `HubReport`, NEWVIEW

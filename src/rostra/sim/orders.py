@@ -175,9 +175,9 @@ class OrderJudge:
             self._highest[key] = max(self._highest.get(key, 0), position)
 
     def end(self, exclusive: frozenset[Group], living: Iterable[tuple[Endpoint, SimOrder]] = ()) -> None:
-        """All-or-none, uniformly, where it is promised: those who were excluded count as well (H6). Where
-        both sides of a partition go on, each has its own end of the view that they shared: only those who stay
-        together agree on it."""
+        """All-or-none, where it is promised, and uniformly: those who were excluded count as well (H6).
+        Where both sides of a partition go on, each has its own end of the view that they shared: only those
+        who stay together agree on it."""
         for me, order in living:
             self._count_tail(me, order)
         for (group, view), later in sorted(self._after.items()):
