@@ -92,7 +92,7 @@ soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost,
 histories: $(READY)  ## HOURS=1 of virtual time: a replicated object and a lock under faults; do all answers fit one order? (ARGS="--seed 7")
 	@$(BIN)/python -m tests.faults.histories --hours $(HOURS) $(ARGS)
 
-histories-live: $(READY)  ## the same for SECONDS=60 with real processes: kill -9, SIGSTOP and, as root, cuts
+histories-live: $(READY)  ## the same for SECONDS=60 with real processes: kill -9, SIGSTOP, clock steps and, as root, cuts and loss
 	@PYTHONPATH=.:tests $(BIN)/python -m tests.live.histories --seconds $(SECONDS) $(ARGS)
 
 storm-history: $(READY)  ## kill an ingest at random KILLS=20 times, then count every row: none lost, none doubled (ARGS=--s3)

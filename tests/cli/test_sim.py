@@ -12,7 +12,7 @@ import pytest
 from support.cluster import rostra, start
 
 from rostra.cli.sim import SHAPES
-from rostra.sim.storm import STORMS
+from rostra.testing.storms import STORMS
 
 STORIES = Path(__file__).parents[1] / "stories"
 STORY = STORIES / "a05_a_program_dies.story"

@@ -33,10 +33,10 @@ def test_replicas_that_forget_what_they_answered_are_caught(monkeypatch: pytest.
     """Planted: a command that is sent again is applied again."""
     apply = CommandLog.apply
 
-    def forgetful(log: CommandLog, position: int, asked: Any) -> Any:
+    def forgetful(log: CommandLog, position: int, asked: Any, owner: str) -> Any:
         if asked.session in log._sessions:
             log._sessions[asked.session].outcomes = {}
-        return apply(log, position, asked)
+        return apply(log, position, asked, owner)
 
     monkeypatch.setattr(CommandLog, "apply", forgetful)
     monkeypatch.setattr(CommandLog, "outcome", lambda *_: None)

@@ -19,12 +19,15 @@ from rostra.sim.view_storm import LEDGER
 FOUND_SOMETHING = (8, 10, 13, 17, 151, 720100, 3000572, 4000103)
 """Even ones with ``stable="majority"``."""
 
+SENT = (81, 717, 1245)
+"""Every twelfth one from 9 on has ``stable="sent"``."""
+
 NEGOTIATED = (4, 34, 740044, 3001044)
 """Every fifth one is in the order of the paper."""
 
 
 @pytest.mark.spec("A-100", "A-101", "A-102", "A-104", "A-105", "A-108")
-@pytest.mark.parametrize("seed", [*FOUND_SOMETHING, *NEGOTIATED])
+@pytest.mark.parametrize("seed", [*FOUND_SOMETHING, *SENT, *NEGOTIATED])
 def test_members_keep_one_order_through_crashes_and_cuts(seed: int) -> None:
     storm(seed, "order")
 

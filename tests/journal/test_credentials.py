@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,10 @@ KEY = make_key("acme", WORLD_NAME)
 async def test_credentials_and_their_luck_are_in_no_recording_and_it_replays(
     rostra_world: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rostra.testing.world.Sim", partial(Sim, journal=SimJournal(tmp_path, record=True)))
+    kept = SimJournal(tmp_path, record=True)
+    monkeypatch.setattr(
+        "rostra.testing.world.Sim", lambda *args, **given: Sim(*args, **{**given, "journal": kept})
+    )
     lucks: list[bytes] = []
     made = secrets.token_bytes
 

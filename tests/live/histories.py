@@ -1,5 +1,6 @@
 """Histories with real processes: callers of one replicated object are killed and stopped, and so are agents,
-servers and cables; do all answers fit one order? As root cables are cut, too.
+servers and cables, and the clocks of agents and servers step; do all answers fit one order? As root cables
+are cut, in one direction only too, and lose 20 % of all packets.
 
     make histories-live SECONDS=60
     PYTHONPATH=tests python -m tests.live.histories --seconds 60 --seed 1
@@ -22,6 +23,7 @@ from random import Random
 from typing import Any, Final
 
 import msgspec
+import support.lab
 from msgspec.structs import replace
 from support.lab import FORGIVING, Lab, why_no_namespaces
 
@@ -32,6 +34,22 @@ from tests.faults.histories import BEHAVIOURS, KEY_S, PLACES, Things
 ROOT: Final = Path(__file__).parents[2]
 CALLERS: Final = 4
 HOSTS: Final = ("eu.h1", "eu.h2", "eu.h3")
+LOSES: Final = "-m statistic --mode random --probability 0.2"
+
+STEPPING: Final = """
+import signal, time
+now_ns, now, ahead_s = time.time_ns, time.time, 0
+def step(number, _):
+    global ahead_s
+    ahead_s += 3600 if number == signal.SIGUSR1 else -3600
+signal.signal(signal.SIGUSR1, step)
+signal.signal(signal.SIGUSR2, step)
+time.time_ns = lambda: now_ns() + ahead_s * 10**9
+time.time = lambda: now() + ahead_s
+from rostra.cli import main
+main()
+"""
+"""An agent or server whose clock a signal steps by an hour; it is back when the process starts again."""
 
 
 class Written(msgspec.Struct, array_like=True):
@@ -118,7 +136,8 @@ class LiveHistories:
     async def deed(self) -> None:
         luck, lab = self.luck, self.lab
         can_cut = why_no_namespaces() is None
-        what = luck.choice(("kill", "stop", "stop agent", "kill agent", "kill server", *(["cut"] * can_cut)))
+        cables = ("cut", "cut one way", "lose") if can_cut else ()
+        what = luck.choice(("kill", "stop", "stop agent", "kill agent", "kill server", "step clock", *cables))
         some_s, host, nth = (
             luck.choice((0.1, 1.0, 3.0, 8.0)),
             luck.choice(self.hosts),
@@ -144,6 +163,20 @@ class LiveHistories:
                 node.kill()
                 await asyncio.sleep(some_s)
                 node.start()
+            case "step clock":
+                step = luck.choice((signal.SIGUSR1, signal.SIGUSR2))
+                os.kill(lab[luck.choice((host, "eu"))].pid, step)
+            case "lose":
+                for each in ("eu", *self.hosts):
+                    lab.deafen(each, LOSES)
+                await asyncio.sleep(some_s)
+                lab.heal()
+            case "cut one way":
+                ways = [[host], ["eu"]]
+                luck.shuffle(ways)
+                lab.cut_one_way(*ways)
+                await asyncio.sleep(some_s)
+                lab.heal()
             case "cut":
                 lab.cut([host], ["eu", *[each for each in self.hosts if each != host]])
                 await asyncio.sleep(some_s)
@@ -178,6 +211,7 @@ class LiveHistories:
 
 
 async def drive(options: Any) -> int:
+    support.lab.ROSTRA = (sys.executable, "-c", STEPPING)
     with tempfile.TemporaryDirectory(prefix="rostra-histories-") as home:
         lab = Lab(
             Path(home),

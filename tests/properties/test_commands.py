@@ -263,3 +263,47 @@ def test_a_replica_that_uses_more_than_its_arguments_has_another_digest() -> Non
 
     assert replica.digest() != other.digest()
     assert isinstance(decode_command(encode_command(replica.digest())), StateDigest)
+
+
+def test_an_integer_of_more_than_64_bits_is_carried_by_the_state_and_by_results() -> None:
+    class Large(Struct):
+        number: int
+        many: tuple[int, ...] = ()
+
+    class Numbers:
+        total: int
+        seen: set[int]
+        large: Large
+
+        def __init__(self) -> None:
+            self.total, self.seen, self.large = 1 << 64, {3, -(1 << 70)}, Large(1 << 65, (5, 1 << 80))
+            self.free = [(1 << 64) - 1, {"a": -(1 << 63) - 1}]
+
+        def add(self, amount: int) -> int:
+            self.total += amount
+            return self.total
+
+    numbers = Numbers()
+    signature = Signature(Numbers.add)
+    outcome = signature.apply(numbers, signature.encode((1,), {}))
+
+    assert signature.result(outcome) == (1 << 64) + 1
+    assert decode_attributes(Numbers, encode_attributes(numbers)) == vars(numbers)
+    with pytest.raises(BadInput):
+        signature.encode((1 << 64,), {})  # before it is sent
+
+
+def test_no_other_caller_can_speak_in_a_session() -> None:
+    """Else it could say that its outcomes are not needed any more, and its caller waits for ever."""
+    replica = new_replica()
+    assert replica.apply(1, asked(1, 1), "eu.paris.h1/ann") is not None
+    before = replica.digest()
+
+    assert replica.apply(2, asked(1, 1_000, acked=999), "eu.paris.h1/eve") == FORGOTTEN
+
+    assert replica.digest() == before
+    joiner = new_replica()
+    joiner.restore(replica.snapshot())
+    for each in (replica, joiner):
+        outcome = each.apply(3, asked(1, 2), "eu.paris.h1/ann")
+        assert outcome is not None and not outcome.raised

@@ -15,6 +15,7 @@ from rostra.client.commands import (
 )
 from rostra.client.replica_core import (
     PART_BYTES,
+    CommandAnswered,
     ReplicaAct,
     ReplicaCore,
     ReplicaDiverged,
@@ -310,3 +311,19 @@ def test_a_replica_is_told_if_the_group_began_anew_without_what_it_has() -> None
     assert [act.why for act in one.acts if isinstance(act, StateLost)] == [
         "the state is lost: the group has begun anew, without the 1 commands applied here"
     ]
+
+
+def test_a_forged_command_in_our_session_ends_no_call_of_ours_and_keeps_none_from_its_end() -> None:
+    order = OneOrder()
+    order.join(2)
+    order.drain()
+    ann, eve = order.members
+    eve.me = Endpoint("eu.paris.h2/eve#2")
+    forged = CommandAsked(ann.core.session, 1_000, 999, 0, "write", WRITE.encode(("forged",), {}))
+    order.place(ann, ann.say())
+    order.place(eve, encode_command(forged))
+    order.place(ann, ann.say())
+    order.drain()
+    answered = [act.number for act in ann.acts if isinstance(act, CommandAnswered)]
+    assert answered == [1, 2]
+    assert ann.book.lines == eve.book.lines and "forged" not in ann.book.lines

@@ -50,8 +50,9 @@ SHAPES: Final = (
     "kept",
     "lanes",
     "settled",
+    "states",
 )
-"""`rostra.sim.storm.STORMS`, for a help that does not import it."""
+"""`rostra.testing.storms.STORMS`, for a help that does not import it."""
 
 _remarks = Plain(stderr=True, highlight=False, soft_wrap=True)
 
@@ -319,7 +320,8 @@ def _place(journal: Path | None, world: str, several: bool) -> Path | None:
 
 
 def _one(seed: int, shape: str, journal: Path | None) -> "StormOutcome | StormFailed":
-    from rostra.sim.storm import StormFailed, storm
+    from rostra.sim.storm import StormFailed
+    from rostra.testing.storms import storm
 
     try:
         return storm(seed, shape, journal=journal)

@@ -42,6 +42,9 @@ CHECKPOINT_EVERY: Final = 1_000
 
 TEXT_MAX: Final = 2_000
 
+LARGE: Final = 1
+"""The extension in which msgpack carries an integer of more than 64 bits."""
+
 SessionId = Annotated[bytes, Meta(min_length=8, max_length=32)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 
@@ -147,7 +150,7 @@ class Signature:
             wanted = tuple[types] if types else tuple[()]  # type: ignore[valid-type]
             self._decoders = (
                 msgspec.msgpack.Decoder(wanted),
-                msgspec.msgpack.Decoder(hints.get("return", Any)),
+                msgspec.msgpack.Decoder(hints.get("return", Any), ext_hook=_large),
             )
         return self._decoders
 
@@ -187,7 +190,7 @@ class Signature:
         if outcome.raised:
             raise self._raised(outcome)
         try:
-            return self._typed()[1].decode(outcome.data)
+            return _decoded(outcome.data, self._typed()[1])
         except UNDECODABLE as error:
             raise CommandFailed(f"the result of {self.name}: {error}", fix="see its annotations") from None
 
@@ -219,12 +222,13 @@ def _text(error: Exception) -> str:
 
 
 class SessionRecord(Struct, array_like=True):
-    """What is kept of one caller."""
+    """What is kept of one caller. `owner` is its endpoint without the incarnation: no other speaks for it."""
 
     used: int  # the position of its last command
     acked: int
     floor: int  # what was first sent before this position may have been applied, and forgotten
     outcomes: dict[int, CommandOutcome]
+    owner: str = ""
 
 
 class StateSnapshot(Struct, frozen=True, array_like=True):
@@ -269,13 +273,15 @@ class CommandLog:
         self._forgotten = 0  # the latest position at which a session was used that is forgotten
         self._sessions_max, self._checkpoint_every = sessions_max, checkpoint_every
 
-    def apply(self, position: int, asked: CommandAsked) -> CommandOutcome | None:
+    def apply(self, position: int, asked: CommandAsked, owner: str = "") -> CommandOutcome | None:
         """The outcome, new or known; None if its caller has had it already."""
         assert position > self.position, f"position {position} after {self.position}"
         self.position = position
+        if asked.session in self._sessions and self._sessions[asked.session].owner != owner:
+            return FORGOTTEN  # of another caller's session, or of ours, which another one took when it was
         record = self._sessions.pop(asked.session, None)
         if record is None:
-            record = SessionRecord(position, 0, self._forgotten, {})
+            record = SessionRecord(position, 0, self._forgotten, {}, owner)
         self._sessions[asked.session] = record
         if len(self._sessions) > self._sessions_max:
             self._forgotten = self._sessions.pop(next(iter(self._sessions))).used
@@ -381,6 +387,8 @@ def _same_everywhere(value: Any) -> Any:
     """Sets sorted: their order is another one in every process. That of a table is the same at all replicas,
     and must stay so."""
     match value:
+        case int() if not -(1 << 63) <= value < 1 << 64:
+            return msgspec.msgpack.Ext(LARGE, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
         case None | bool() | int() | float() | str() | bytes():
             return value
         case dict():
@@ -402,11 +410,27 @@ def decode_attributes(kind: type, data: bytes) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     try:
         parts = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
-        return {name: msgspec.msgpack.decode(part, type=hints.get(name, Any)) for name, part in parts.items()}
+        decoders = {name: msgspec.msgpack.Decoder(hints.get(name, Any), ext_hook=_large) for name in parts}
+        return {name: _decoded(part, decoders[name]) for name, part in parts.items()}
     except UNDECODABLE as error:
         raise Malformed(
             f"the state of {kind.__name__}: {error}", fix="have the same class at all replicas"
         ) from None
+
+
+def _large(code: int, data: memoryview) -> Any:
+    if code != LARGE:
+        return msgspec.msgpack.Ext(code, bytes(data))
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _decoded(data: bytes | msgspec.Raw, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
+    """A field of type int takes no extension, so what has a large one is read without types first."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        plain = msgspec.msgpack.decode(data, ext_hook=_large)
+        return msgspec.convert(plain, decoder.type, builtin_types=(bytes, bytearray))
 
 
 def differing(said: Mapping[Endpoint, bytes]) -> tuple[Endpoint, ...]:

@@ -21,8 +21,6 @@ from functools import partial
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from msgspec import Struct
-
 from rostra.client.agreed import AgreedMembership, ShowsViews, asking, put_out
 from rostra.client.arenas import Loan
 from rostra.client.calls import (
@@ -54,6 +52,7 @@ from rostra.client.transfer import (
     Give,
     Reconcile,
     StateDonor,
+    StateDue,
     StatePiece,
     StateReceiver,
     StateRefused,
@@ -61,6 +60,7 @@ from rostra.client.transfer import (
     StateWanted,
     Take,
     TwoOrders,
+    founds,
     pieces_of,
     refuse,
 )
@@ -175,7 +175,7 @@ class Ordered(ShowsViews, OneReader):
         self._donors: dict[Endpoint, StateDonor] = {}  # by the joiner that asked
         self._tasks: set[asyncio.Task[None]] = set()
         self._views = _Views(me, join, self)
-        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | _StateDue | TwoOrders] = deque()
+        self._unread: deque[AgreedItem | tuple[Endpoint, Run, int] | Loan | StateDue | TwoOrders] = deque()
         self._unread_bytes = 0
         self._bodies: tuple[Endpoint, int, list[bytes], float, int] | None = None  # the run that is read
         self._read = 0  # messages of it
@@ -409,13 +409,14 @@ class Ordered(ShowsViews, OneReader):
             elif isinstance(item, TwoOrders):
                 await self._keep_ours(item)
                 return None
-            elif isinstance(item, _StateDue):
+            elif isinstance(item, StateDue):
                 return self._state_due(item)
             else:
                 assert isinstance(item, View | Blocked), "such groups are not split or merged"
                 if isinstance(item, View):
+                    self._begin_with(item)
                     self._shown = item
-                    self._unread.extendleft([_StateDue(each) for each in reversed(self._asked)])
+                    self._unread.extendleft([StateDue(each) for each in reversed(self._asked)])
                     self._asked = []
                 return item
             if self._stopped and self._unread_bytes <= UNREAD_BYTES_MAX // 4:
@@ -442,6 +443,12 @@ class Ordered(ShowsViews, OneReader):
         if batch:
             return Messages(sender, first + begin, bodies[begin:end], at, place + begin)
         return Message(sender, bodies[begin], first + begin, at, place + begin)
+
+    def _begin_with(self, view: View) -> None:
+        """Of an order of which this is our first view nothing was handed out; or its state came before."""
+        is_again = self._shown is not None and self._shown.id == view.id
+        if not self._known and not is_again and self.me.endpoint in view.joined:
+            self._reached = 0
 
     def _one_by_one(
         self, sender: Endpoint, first: int, bodies: list[bytes], at: float, place: int
@@ -472,6 +479,9 @@ class Ordered(ShowsViews, OneReader):
         if found is None:
             return
         position, state = found
+        if state is None:  # the group has none but ours
+            self._has_state, self._receiver, self._ours = True, None, None
+            return
         taken = self._take(state)
         if taken is not None:
             await taken
@@ -518,7 +528,7 @@ class Ordered(ShowsViews, OneReader):
                     return
                 await asyncio.sleep(SAY_AGAIN_S)
 
-    def _state_due(self, due: "_StateDue") -> StateAsked | None:
+    def _state_due(self, due: "StateDue") -> StateAsked | None:
         """A joiner wants our state, and we are between two items: now, if its view was among them."""
         to = due.to
         inside = self._shown is not None and any(each.endpoint == to for each in self._shown.members)
@@ -548,8 +558,11 @@ class Ordered(ShowsViews, OneReader):
         match message:
             case StateWanted(id=id):
                 if any(each.endpoint == source for each in self.members):
+                    if self._receiver is not None and not self._receiver.is_complete:
+                        self.spawn(refuse(self, source, id))  # it may be the next one to have it
+                        return
                     if source not in self._wanted:  # else that is still to be looked at
-                        self._unread.append(_StateDue(source))
+                        self._unread.append(StateDue(source))
                         self._wake()
                     self._wanted[source] = id
             case StateTaken(id=id, number=number):
@@ -620,7 +633,7 @@ class Ordered(ShowsViews, OneReader):
                 first = self._views.view is None
                 self._views.hear(item)
                 if first and not self._has_state and isinstance(item, MemberView):
-                    self._has_state = self.rank == 0
+                    self._has_state = self.rank == 0 and founds(item, len(self.members))
                     self._receiver = None if self._has_state else StateReceiver(self)
                     if self._has_state:
                         self._ours = None  # ours is the group's
@@ -712,9 +725,7 @@ class Ordered(ShowsViews, OneReader):
             self._known = 0
         self._has_state, self._shown = self._take is None, None
         self._asked, self._asks = [], None
-        self._wanted = {
-            each.to: self._wanted[each.to] for each in self._unread if isinstance(each, _StateDue)
-        }
+        self._wanted = {each.to: self._wanted[each.to] for each in self._unread if isinstance(each, StateDue)}
 
     def _drop_unread(self) -> None:
         """Drop unread items of an order whose state the program never had."""
@@ -739,12 +750,6 @@ class Ordered(ShowsViews, OneReader):
         if self._receiver is not None:
             self._receiver.look()
         self._wake()
-
-
-class _StateDue(Struct, frozen=True):
-    """In the place of an item: from here on our state may be given to this joiner."""
-
-    to: Endpoint
 
 
 class _Views(AgreedMembership):

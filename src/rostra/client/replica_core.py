@@ -223,8 +223,9 @@ class ReplicaCore:
             self._other(sender, command, acts)
             return
         before = self.log.commands
-        outcome = self.log.apply(place, command)
-        if command.session == self.session and outcome is not None:
+        outcome = self.log.apply(place, command, _owner(sender))
+        is_ours = command.session == self.session and _owner(sender) == _owner(self.me or "")
+        if is_ours and outcome is not None:
             acts.append(CommandAnswered(command.number, outcome))
         if self.log.commands != before and self.log.is_checkpoint:
             acts.append(SendInOrder((encode_command(self.log.digest()),)))
@@ -398,6 +399,10 @@ class ReplicaCore:
                 del self._said[commands]
                 if who := differing(said):
                     acts.append(ReplicaDiverged(commands, who))
+
+
+def _owner(caller: str) -> str:
+    return caller.rpartition("#")[0]
 
 
 def new_core(

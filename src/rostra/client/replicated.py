@@ -293,7 +293,7 @@ class Replication:
                 waiting.set_result(None)
         applied, self._applied = self._applied, []
         _wake_all([waits for _, waits in applied])
-        self._wake()
+        self.wake()
 
     async def _until_ready(self) -> Ordered:
         await self._ready.wait()
@@ -414,14 +414,14 @@ class Replication:
             case Messages(sender, _, bodies, _, position):
                 for nth, body in enumerate(bodies):
                     self._act(core.delivered(sender, position + nth, body))
-                self._wake()
+                self.wake()
             case Message(sender, body):
                 self._act(core.delivered(sender, item.position, body))
-                self._wake()
+                self.wake()
             case View():
                 self._act(core.viewed(self.me.endpoint, item))
                 self._tell(item)
-                self._wake()
+                self.wake()
             case Blocked(because=because):
                 if because == AGENT_LOST and core.on_disk:
                     core.left()  # and what was kept comes before the next view
@@ -446,7 +446,7 @@ class Replication:
             self._end(self._state_lost(NOT_SURE))
             self._do(self._group.close())
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         position = self._core.log.position
         while self._applied and self._applied[0][0] <= position:
             _wake_all([self._applied.pop(0)[1]])

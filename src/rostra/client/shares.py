@@ -8,10 +8,18 @@ Owners are those of `groups/shares.py`. The table is a replicated object, so all
 views have their places in the same order as releases.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from rostra.client.replicated import SURVIVE, Replicated, Replicating, command, replicate
+from rostra.client.replicated import (
+    SURVIVE,
+    Replicated,
+    Replicating,
+    command,
+    replicate,
+    replication_of,
+)
 from rostra.errors import BadInput
 from rostra.groups.shares import owner_of
 from rostra.names import Endpoint
@@ -75,13 +83,27 @@ async def shares(
     )
     async with table as shared:
         last: frozenset[str] | None = None
-        while True:
-            mine, leaving = shared.held_by(me.endpoint) if shared.is_current else (frozenset(), frozenset())
-            if mine != last:
-                last = mine
-                yield mine
-                continue  # much may have happened meanwhile
-            if leaving:
-                await shared.release(me.endpoint, sorted(leaving))
-            else:
-                await shared.changed()
+        releasing: dict[asyncio.Task[None], frozenset[str]] = {}
+        wake = replication_of(shared).wake
+        try:
+            while True:
+                for task in [each for each in releasing if each.done()]:
+                    del releasing[task]
+                    task.result()
+                away = frozenset[str]().union(*releasing.values())  # not ours until it is known who gets them
+                held = (
+                    shared.held_by(me.endpoint) if shared.is_current else (frozenset[str](), frozenset[str]())
+                )
+                mine, leaving = held[0] - away, held[1] - away
+                if mine != last:
+                    last = mine
+                    yield mine
+                    continue  # much may have happened meanwhile
+                if leaving:
+                    task = asyncio.create_task(shared.release(me.endpoint, sorted(leaving)))
+                    task.add_done_callback(lambda _: wake())
+                    releasing[task] = leaving
+                await shared.changed()  # what is ours may end while a release waits for the others
+        finally:
+            for task in releasing:
+                task.cancel()

@@ -8,7 +8,9 @@ No member stops. The donor gives its state after the view with the joiner in it,
 by then is after the joiner's view, and the joiner gets it itself. A donor that leaves, dies or says nothing
 is replaced by the next one, which has its own q. Parts travel as messages between endpoints, by the servers.
 
-The member with rank 0 in its own first view has founded the group: its state is the group's.
+The member with rank 0 in its own first view has founded the group, if all in that view are new: its state is
+the group's. Else the member with rank 0 begins with what it has when all others of its view have answered in
+that view that they have none: the last one that had it is gone.
 """
 
 import asyncio
@@ -20,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, msgpack
 
 from rostra.errors import UNDECODABLE, RostraError
+from rostra.groups.items import AgreedViewId
 from rostra.names import Endpoint, Group
 from rostra.names.checks import Natural
+from rostra.protocols.agreed.requests import MemberView
 
 if TYPE_CHECKING:
     from rostra.client.ordered import Ordered
@@ -56,7 +60,9 @@ class StateWanted(StateMessage, frozen=True, tag=1):
 
 
 class StateRefused(StateMessage, frozen=True, tag=2):
-    """The member has no state to give."""
+    """The member has no state to give, and will not get one from a donor that is not in this view of its."""
+
+    view: AgreedViewId | None = None
 
 
 class StatePiece(StateMessage, frozen=True, tag=3):
@@ -69,6 +75,8 @@ class StatePiece(StateMessage, frozen=True, tag=3):
 class StateTaken(StateMessage, frozen=True, tag=4):
     number: Natural
 
+
+_NEVER: Final = AgreedViewId(0, 0, "")
 
 AnyStateMessage = StateWanted | StateRefused | StatePiece | StateTaken
 
@@ -108,6 +116,17 @@ class TwoOrders(Struct, frozen=True):
     `was_first`: we were the most senior member on it."""
 
     was_first: bool
+
+
+class StateDue(Struct, frozen=True):
+    """In the place of an item: from here on our state may be given to this joiner."""
+
+    to: Endpoint
+
+
+def founds(view: MemberView, members: int) -> bool:
+    """Does the group begin with this view? Where parts have met, another one may have the state."""
+    return len(view.joined) == members and len(view.parts) < 2
 
 
 class StateDonor:
@@ -195,6 +214,7 @@ class StateReceiver:
         self._id = 0
         self._donor: Endpoint | None = None
         self._refused: set[Endpoint] = set()
+        self._without: dict[Endpoint, AgreedViewId | None] = {}  # in which view they had no state
         self._parts: dict[int, bytes] = {}
         self._size = 0
         self._last = 0
@@ -202,14 +222,16 @@ class StateReceiver:
         self._came = asyncio.Event()
         self._stopped = False
 
-    async def receive(self) -> tuple[int, bytes] | None:
-        """The position up to which it counts, and the state; none if it was stopped."""
+    async def receive(self) -> tuple[int, bytes | None] | None:
+        """The position up to which it counts, and the state, if any member has it; none if it was stopped."""
         while True:
             self._ordered.check_inside()
             if self._stopped:
                 return None
             donor = self._next_donor()
             if donor is None:
+                if self._is_left_alone:
+                    return 0, None
                 self._refused.clear()
                 await asyncio.sleep(SAY_AGAIN_S)
                 continue
@@ -223,11 +245,24 @@ class StateReceiver:
                 except TimeoutError:
                     break
                 self._ordered.check_inside()
-                if self._last and len(self._parts) == self._last:
+                if self.is_complete:
                     return self._position, b"".join([self._parts[n] for n in sorted(self._parts)])
                 if self._donor is None or self._donor not in self._members():
                     break
             self._refused.add(donor)
+
+    @property
+    def is_complete(self) -> bool:
+        return 0 < self._last == len(self._parts)
+
+    @property
+    def _is_left_alone(self) -> bool:
+        """Are we the most senior one, and has no other member of our view the state?"""
+        ordered = self._ordered
+        if ordered.rank != 0 or ordered.view is None:
+            return False
+        others = [each for each in self._members() if each != ordered.me.endpoint]
+        return all(self._without.get(each, _NEVER) == ordered.view.id for each in others)
 
     def _ask(self, donor: Endpoint) -> None:
         self._id += 1
@@ -243,10 +278,11 @@ class StateReceiver:
         return next((each for each in self._members() if each != me and each not in self._refused), None)
 
     def hear(self, source: Endpoint, message: StatePiece | StateRefused) -> None:
-        if source != self._donor or message.id != self._id:
+        if source != self._donor or message.id != self._id or source not in self._members():
             return
         if isinstance(message, StateRefused):
             self._donor = None
+            self._without[source] = message.view
         elif message.number not in self._parts:
             size = len(message.data) + PIECE_BYTES
             if self._size + size > STATE_BYTES_MAX:
@@ -272,4 +308,5 @@ class StateReceiver:
 
 
 async def refuse(ordered: "Ordered", to: Endpoint, id: int) -> None:
-    await _post(ordered, to, StateRefused(ordered.group, id))
+    view = None if ordered.view is None else ordered.view.id
+    await _post(ordered, to, StateRefused(ordered.group, id, view))

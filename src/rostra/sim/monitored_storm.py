@@ -12,7 +12,7 @@ from rostra.observe.trace import ProgramGiven
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.requests import OrderClosed
 from rostra.protocols.relaxed.requests import Done
-from rostra.sim.order_storm import OrderStorm
+from rostra.sim.order_storm import MAJORITY, STABLE, OrderStorm
 from rostra.sim.programs import SimProgram
 from rostra.sim.view_storm import CHESS, LEDGER, LOCAL, RULES, WORLD
 
@@ -37,6 +37,9 @@ class MonitoredStorm(OrderStorm):
 
     def _choose_orders(self, seed: int) -> dict[Group, str]:
         return dict.fromkeys(RULES, "negotiated")
+
+    def _choose_stable(self, seed: int) -> dict[Group, str]:
+        return STABLE if seed % 2 else MAJORITY
 
     def _ask(self, program: SimProgram, group: Group) -> None:
         call = program.join_ordered(group, membership=MEMBERSHIPS[group], stable="all")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STABLE: Final = {CHESS: "all", LEDGER: "all", LOCAL: "all", WORLD: "all"}
 MAJORITY: Final = {**STABLE, LEDGER: "majority", LOCAL: "majority"}
-
+SENT: Final = dict.fromkeys(STABLE, "sent")
 
 HEARD_S: Final = 30.0
 """So long after the last words all others must have them."""
@@ -38,17 +38,22 @@ class OrderStorm(ViewStorm):
     def __init__(self, seed: int, *, journal: "SimJournal | None" = None) -> None:
         self.orders = self._choose_orders(seed)
         negotiated = frozenset([group for group, order in self.orders.items() if order == "negotiated"])
-        chosen = self._choose_stable(seed)
-        self.stable = {group: "all" if group in negotiated else each for group, each in chosen.items()}
+        self.stable = {
+            group: "all" if group in negotiated and each == "majority" else each
+            for group, each in self._choose_stable(seed).items()
+        }
         on_disk = frozenset([group for group, stable in self.stable.items() if stable == "disk"])
+        sent = frozenset([group for group, stable in self.stable.items() if stable == "sent"])
         self.exodus = seed % 10 == 2  # who leaves does not leave alone
-        self.judge = OrderJudge(tails=negotiated, on_disk=on_disk)
+        self.judge = OrderJudge(tails=negotiated, on_disk=on_disk, sent=sent)
         super().__init__(seed, journal=journal)
 
     def _choose_orders(self, seed: int) -> dict[Group, str]:
         return dict.fromkeys(RULES, "negotiated" if seed % 5 == 4 else "hub")
 
     def _choose_stable(self, seed: int) -> dict[Group, str]:
+        if seed % 12 == 9:
+            return SENT
         return STABLE if seed % 2 else MAJORITY  # where one side lives at most
 
     def blow_over(self) -> StormOutcome:

@@ -5,6 +5,9 @@ all-or-none    what any member was given in a view is before every view that cam
 integrity      each sender's messages in order, each once, with their content
 on-disk        of groups with ``stable="disk"``: a position stands for one message for ever, and those who
                begin when all others are gone are given all that any member was ever given
+
+With ``stable="sent"`` all-or-none is not promised: a member may be lost with what no other has. Those who go
+on together were given the same.
 """
 
 from collections.abc import Iterable
@@ -51,13 +54,18 @@ class SimOrder:
 class OrderJudge:
     """Sees what every member of every group is given, and remembers it. In groups with `tails` those who go
     on from a view together were given the same in it; what a member was given in the view in which it was
-    lost does not count (TA10)."""
+    lost does not count (TA10). In groups with `sent` it counts for the order, and not for all-or-none."""
 
     def __init__(
-        self, *, tails: frozenset[Group] = frozenset(), on_disk: frozenset[Group] = frozenset()
+        self,
+        *,
+        tails: frozenset[Group] = frozenset(),
+        on_disk: frozenset[Group] = frozenset(),
+        sent: frozenset[Group] = frozenset(),
     ) -> None:
         self.tails = tails
         self.on_disk = on_disk
+        self.sent = sent
         self._ever: dict[Group, dict[int, tuple[Endpoint, int]]] = {group: {} for group in on_disk}
         self._empty: dict[Group, set[int]] = {group: set() for group in on_disk}
         self.runs = 0
@@ -167,12 +175,13 @@ class OrderJudge:
             self._highest[key] = max(self._highest.get(key, 0), position)
 
     def end(self, exclusive: frozenset[Group], living: Iterable[tuple[Endpoint, SimOrder]] = ()) -> None:
-        """All-or-none, uniformly: those who were excluded count as well (H6). Where both sides of a partition
-        go on, each has its own end of the view that they shared: only those who stay together agree on it."""
+        """All-or-none, where it is promised, and uniformly: those who were excluded count as well (H6).
+        Where both sides of a partition go on, each has its own end of the view that they shared: only those
+        who stay together agree on it."""
         for me, order in living:
             self._count_tail(me, order)
         for (group, view), later in sorted(self._after.items()):
-            if group not in exclusive:
+            if group not in exclusive or group in self.sent:
                 continue
             highest = self._highest.get((group, view), 0)
             for key in sorted(later):

@@ -11,7 +11,7 @@ command that replays it.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,9 +60,22 @@ _SLOWEST_S: Final = (0.002, 0.05, 0.3, 0.6)
 next. With heartbeats every 0.2 s and 1 s of patience the slowest are just good enough while nothing is done
 to them."""
 
-AnyKind = FifoStorm | HostileStorm | ClaimStorm | ViewStorm | FailoverStorm | SetStorm
 
-KINDS: Final[Mapping[str, Callable[..., AnyKind]]] = {
+class StormWorld(Protocol):
+    @property
+    def now(self) -> float: ...
+
+    def close(self) -> None: ...
+
+
+class AnyStorm(Protocol):
+    @property
+    def world(self) -> StormWorld: ...
+
+    def blow_over(self) -> StormOutcome: ...
+
+
+KINDS: Final[Mapping[str, Callable[..., AnyStorm]]] = {
     "fifo": FifoStorm,
     "crowd": CrowdStorm,
     "hostile": HostileStorm,
@@ -86,7 +99,7 @@ KINDS: Final[Mapping[str, Callable[..., AnyKind]]] = {
 """Storms with worlds of their own; all others are of relaxed membership, in a world of the shape named."""
 
 STORMS: Final = (*SHAPES, *KINDS)
-"""What a storm can blow through."""
+"""What a storm can blow through. `rostra.testing.storms` has those of programs with the library, too."""
 
 
 class StormFailed(RostraError):
@@ -99,11 +112,18 @@ def replay_command(seed: int, shape_name: str) -> str:
     return f"rostra sim storm --seed {seed} --shape {shape_name}"
 
 
-def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> StormOutcome:
+def storm(
+    seed: int,
+    shape_name: str,
+    *,
+    journal: str | Path | None = None,
+    kinds: Mapping[str, Callable[..., AnyStorm]] = KINDS,
+) -> StormOutcome:
     """Run one storm from beginning to end; raise `StormFailed` if anything did not hold. With `journal`, its
     servers leave their journals in that directory, as those of world ``storm-<shape>-<seed>``."""
     written = None if journal is None else _journal(journal, f"{shape_name}-{seed}")
-    run = _begin(seed, shape_name, written)
+    kind = kinds.get(shape_name)
+    run = _Storm(seed, shape_name, written) if kind is None else kind(seed, journal=written)
     try:
         return run.blow_over()
     except Exception as error:
@@ -113,12 +133,6 @@ def storm(seed: int, shape_name: str, *, journal: str | Path | None = None) -> S
         ) from error
     finally:
         run.world.close()
-
-
-def _begin(seed: int, shape_name: str, journal: "SimJournal | None") -> "AnyKind | _Storm":
-    if (kind := KINDS.get(shape_name)) is not None:
-        return kind(seed, journal=journal)
-    return _Storm(seed, shape_name, journal)
 
 
 def _journal(directory: str | Path, storm: str) -> "SimJournal":

@@ -16,7 +16,7 @@ from rostra.groups.kinds import DeliveryKind
 from rostra.names import Domain, Group
 from rostra.protocols.relaxed.requests import Done
 from rostra.sim.fifo_checkers import fifo_gap_free
-from rostra.sim.order_storm import HEARD_S, OrderStorm
+from rostra.sim.order_storm import HEARD_S, MAJORITY, STABLE, OrderStorm
 from rostra.sim.outcome import StormOutcome
 from rostra.sim.programs import SimCall, SimProgram
 from rostra.sim.site_faults import refused
@@ -46,6 +46,9 @@ class StrongStorm(OrderStorm):
 
     def _choose_orders(self, seed: int) -> dict[Group, str]:
         return dict(ALL_ORDERS)
+
+    def _choose_stable(self, seed: int) -> dict[Group, str]:
+        return STABLE if seed % 2 else MAJORITY
 
     def blow_over(self) -> StormOutcome:
         outcome = super().blow_over()

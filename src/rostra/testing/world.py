@@ -15,7 +15,7 @@ import asyncio
 import contextvars
 from collections.abc import Coroutine, Iterable, Mapping
 from random import Random
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from rostra.config import MODES
 from rostra.errors import BadInput
@@ -35,6 +35,9 @@ from rostra.testing.trace import TestTrace
 from rostra.transport.connection import Connection
 from rostra.transport.dialler import name_like
 
+if TYPE_CHECKING:
+    from rostra.sim.journal import SimJournal
+
 T = TypeVar("T")
 
 AT_MOST_S: Final = 3600.0
@@ -53,6 +56,7 @@ class World:
     each other, as under ``[data]`` of a world file: ``auto``, ``multicast``, ``fanout`` or ``reflect``.
     `replicas` says which domains have how many servers: ``{"eu": 3}``. `authorities` are the installed ones,
     with their public keys. `led` and `scopes` are the settings of led sets, and of groups of open scope.
+    `journal` is where servers and agents leave their journals.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class World:
         scopes: ScopesConfig | None = None,
         agreed: AgreedConfig | None = None,
         loop: PretendLoop | None = None,
+        journal: "SimJournal | None" = None,
     ) -> None:
         tree = domains if isinstance(domains, Tree) else None
         shape = None if isinstance(domains, Tree) else domains
@@ -91,6 +96,7 @@ class World:
             led=led,
             scopes=scopes,
             agreed=agreed,
+            journal=journal,
         )
         self.seed = seed
         self.loop = PretendLoop() if loop is None else loop

@@ -39,8 +39,8 @@ TICK_MAX_S: Final = 0.5
 long as nothing comes of it."""
 
 AGAIN: Final = 3
-"""A question or a report that belongs to a flush that is over, as far as a station knows, is a late copy; when it
-comes so often and nothing else does, it is not. Raising it: more copies do no harm, and a station that waits to be
+"""A question or a report of a flush that is over, as far as a station knows, is a late copy; when it comes so
+often and nothing else does, it is not. Raising it: more copies do no harm, and a station that waits to be
 started waits longer."""
 
 PATIENCE_TICKS: Final = 8

@@ -262,8 +262,8 @@ class HubFlush(HubOrder):
             self._post(id.host, HubOut(self.agreed.key, WENT_ON), out)
 
     def _is_frozen_again(self, peer: StationPeer) -> bool:
-        """It has begun, and reports all the same: a late copy, or a late question of ours has stopped it. Then
-        it reports until it is started."""
+        """It has begun, and reports all the same: a late copy, or a late question of ours has stopped it.
+        Then it reports until it is started."""
         if peer.started:
             peer.reports += 1
         return peer.reports >= AGAIN
