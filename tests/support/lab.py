@@ -33,7 +33,7 @@ from rostra.errors import RostraError
 from rostra.names import Domain, Tree, domain_of_replica, inside, parent, replica_path
 from rostra.transport.addresses import TcpAddress
 
-ROSTRA = (sys.executable, "-c", "from rostra.cli import main; main()")
+ROSTRA = (sys.executable, "-c", "from rostra.__main__ import main; main()")
 WITHIN_S = 120.0
 """For what takes a moment on an idle machine. It only ends the wait for what will never come."""
 
