@@ -6,9 +6,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from rostra.core.effects import Effect, Instant, ignored
-from rostra.names import Domain, Group
+from rostra.names import Domain, Group, inside
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
-from rostra.protocols.agreed.changes import Pid
+from rostra.protocols.agreed.changes import Pid, ServerId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
@@ -59,6 +59,7 @@ class CoreSet:
             0,
             {},
         )  # the same, of which state
+        self.counted: dict[ServerId, Instant] = {}  # by whom they live until then
         self.shown: ShownGroups = {}  # to observers
         self.coming: Pid | None = None  # the last proposal of which hosts were told that it is coming
 
@@ -86,6 +87,12 @@ def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
 
 
 def is_reachable(held: HostHolds) -> bool:
-    """Could a group have come to these numbers? They are believed after a restart, and counted on from."""
+    """Could a group have come to this? It is believed after a restart, and counted on from."""
     number, revision, _ = held.id or (0, 0, None)
-    return max(number, revision, held.fence) <= HELD_MAX
+    gids = [each.gid for each in held.view]
+    return (
+        max(number, revision, held.fence, *[joined for joined, _ in gids]) <= HELD_MAX
+        and len({id.endpoint for _, id in gids}) == len(gids)
+        and gids == sorted(gids)
+        and all(inside(held.group.scope, id.endpoint) for _, id in gids)
+    )
