@@ -65,8 +65,8 @@ def waits(scope: str) -> bool:
 
 
 YOUNG_OBJECTS = 50_000
-"""So many new ones before Python looks for garbage among them. Raising it: memory. Lowering it: at 700, its own
-measure, every seventh second of small tests goes into that."""
+"""So many new ones before Python looks for garbage among them. Raising it: memory. Lowering it: with 700, its
+own measure, every seventh second of small tests goes into that."""
 
 
 def pytest_collection_finish() -> None:
