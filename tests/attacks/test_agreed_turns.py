@@ -14,11 +14,29 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed import core as set_core
 from rostra.protocols.agreed import losses
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked
-from rostra.protocols.agreed.changes import MEMBERS_MAX, GroupVerb, MemberId, Pid, ServerId
-from rostra.protocols.agreed.groups import AGREED, AgreedMember
+from rostra.protocols.agreed.changes import (
+    MEMBERS_MAX,
+    GroupVerb,
+    MemberId,
+    Pid,
+    ServerId,
+    SetMember,
+    SetView,
+)
+from rostra.protocols.agreed.groups import (
+    AGREED,
+    AgreedGroup,
+    AgreedMember,
+    AgreedView,
+    CarriedGroup,
+    are_sound,
+)
 from rostra.protocols.agreed.observed import ViewAgreed
 from rostra.protocols.agreed.server import AGREED_SERVER, LOST
+from rostra.protocols.agreed.sight import lost_domains
+from rostra.protocols.agreed.state import SetState
 from tests.attacks.test_agreed import CHESS, MAJORITY, PARIS, WIDE, Cluster, ignored, member, restored
+from tests.wire.behind import no_longer_than
 
 H1 = Domain("eu.fr.h1")
 SILENT = LinkDown(H1, Because(PARIS, H1, "silent"))
@@ -158,3 +176,14 @@ def test_a_host_that_lies_about_numbers_does_not_keep_others_from_what_they_hold
     known = restored(("h1", (3, 0, pid), true), ("h2", (3, 0, pid), true), ("h3", lie, (true[2],)))
     again = restored(("h1", known.view.id, known.view.members), ("h2", known.view.id, known.view.members))
     assert again.view.ids[:2] == tuple(ids[:2])
+
+
+def test_a_server_of_the_set_that_names_a_member_from_elsewhere_stops_no_other() -> None:
+    """A merge brought it into the table; looking for the domain above it had no end."""
+    server = ServerId(PARIS, 1)
+    view = SetView(1, Pid(server, 0), (SetMember(server),))
+    far = AgreedMember(MemberId(Endpoint("us.ny.h1/far#1"), (1, 1)), 1)
+    here = AgreedView(1, 0, view.pid, (far,))
+    with no_longer_than(20):
+        assert lost_domains(WIDE.scope, SetState(server, view, 0, view.pid), here, lambda host: None) == ()
+    assert not are_sound((CarriedGroup(WIDE, AgreedGroup((here,))),))

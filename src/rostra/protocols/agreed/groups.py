@@ -181,17 +181,20 @@ CarriedGroups = tuple[CarriedGroup, ...]
 
 
 def are_sound(groups: CarriedGroups) -> bool:
-    """Each name once; in each part each member once, in order of seniority, and rules that can be read."""
+    """Each name once; in each part each endpoint once, from inside of the scope, in order of seniority, and
+    rules that can be read."""
     return len({each.name for each in groups}) == len(groups) and all(
-        _is_sound(part) for each in groups if each.group is not None for part in each.group.parts
+        is_sound_list(each.name, part.view.members) and is_possible(part.kind) and not part.apart
+        for each in groups
+        if each.group is not None
+        for part in each.group.parts
     )
 
 
-def _is_sound(part: AgreedGroup) -> bool:
-    gids = [each.gid for each in part.view.members]
-    return (
-        gids == sorted(set(gids)) and len(gids) <= MEMBERS_MAX and not part.apart and is_possible(part.kind)
-    )
+def is_sound_list(group: Group, members: Sequence[AgreedMember]) -> bool:
+    gids, who = [each.gid for each in members], {each.id.endpoint for each in members}
+    in_order = gids == sorted(gids) and len(who) == len(gids) <= MEMBERS_MAX
+    return in_order and all(inside(group.scope, each) for each in who)
 
 
 class GroupTable(Struct, frozen=True):

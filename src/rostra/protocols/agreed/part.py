@@ -6,12 +6,12 @@ from typing import Final
 from msgspec import Struct, field
 
 from rostra.core.effects import Effect, Instant, ignored
-from rostra.names import Domain, Group, inside
+from rostra.names import Domain, Group
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
 from rostra.protocols.agreed.changes import Pid, ServerId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
-from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
+from rostra.protocols.agreed.groups import AgreedGroup, GroupTable, is_sound_list
 from rostra.protocols.agreed.lease import IN_DOUBT, SetLease
 from rostra.protocols.agreed.observed import ShownGroups
 from rostra.protocols.agreed.state import SetState
@@ -89,10 +89,5 @@ def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
 def is_reachable(held: HostHolds) -> bool:
     """Could a group have come to this? It is believed after a restart, and counted on from."""
     number, revision, _ = held.id or (0, 0, None)
-    gids = [each.gid for each in held.view]
-    return (
-        max(number, revision, held.fence, *[joined for joined, _ in gids]) <= HELD_MAX
-        and len({id.endpoint for _, id in gids}) == len(gids)
-        and gids == sorted(gids)
-        and all(inside(held.group.scope, id.endpoint) for _, id in gids)
-    )
+    numbers = (number, revision, held.fence, *[each.joined for each in held.view])
+    return max(numbers) <= HELD_MAX and is_sound_list(held.group, held.view)
