@@ -1,5 +1,6 @@
-"""`debug`, `config show` and `completion`."""
+"""`debug`, `config show` and `completion`; and how every command begins."""
 
+import gc
 import io
 import os
 import pty
@@ -28,6 +29,16 @@ def world(tmp_path: Path) -> Path:
         '[http]\nagents = "127.0.0.1:7780"\nservers = "127.0.0.1:7781"\n[detect]\ndown_after_s = 2.5\n'
     )
     return file
+
+
+def test_garbage_is_looked_for_again_from_the_moment_a_command_begins() -> None:
+    gc.disable()  # as `rostra.__main__` does while it imports
+    try:
+        assert rostra("version").code == 0
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 # config show

@@ -49,7 +49,8 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> 
 @pytest.fixture(scope="session")
 def patient(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Iterator[Lab]:
     """One cluster in the default profile, which sees stalls of two seconds, and here forgives longer ones
-    than a busy machine has; its server shares a process with one of its two agents."""
+    than a busy machine has; its server shares a process with one of its two agents. Each process is started
+    as a user would, and is no fork."""
     with Lab(
         tmp_path_factory.mktemp("patient"),
         servers=("lab",),
@@ -58,6 +59,7 @@ def patient(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> Itera
         profile="wan",
         namespaces=namespaces,
         more="[detect]\ndown_after_s = 12.0\n",
+        forked=False,
     ) as lab:
         yield lab
 

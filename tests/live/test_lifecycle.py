@@ -27,6 +27,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         together=(("world", "eu"),),
         namespaces=request.param == "namespaces",
         more=FORGIVING,
+        forked=False,
     ) as lab:
         yield lab
 

@@ -29,6 +29,7 @@ def replicated(tmp_path_factory: pytest.TempPathFactory, namespaces: bool) -> It
         replicas={"eu": 3},
         namespaces=namespaces,
         more=FORGIVING,
+        forked=False,
     ) as lab:
         yield lab
 

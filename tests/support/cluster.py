@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from support.forks import Forked
 from support.lab import FORGIVING, ROSTRA, Lab
 from typer.testing import CliRunner
 
@@ -48,14 +49,11 @@ def rostra(*words: str, env: Mapping[str, str | None] | None = None) -> Answer:
 def start(*words: str, env: Mapping[str, str] | None = None, **options: Any) -> "subprocess.Popen[str]":
     """Run a command in a process of its own."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ROSTRA_")}
-    return subprocess.Popen(
-        [*ROSTRA, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**plain, "PYTHONUNBUFFERED": "1", **(env or {})},
-        **options,
-    )
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    options["env"] = {**plain, "PYTHONUNBUFFERED": "1", **(env or {})}
+    if "start_new_session" in options:
+        return subprocess.Popen([*ROSTRA, *words], **options)
+    return Forked(words, **options)
 
 
 class Cluster(Lab):

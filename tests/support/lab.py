@@ -26,6 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from pathlib import Path
 from typing import Any
 
+from support.forks import Forked
 from support.ports import free_port
 
 from rostra.client import Me, connect, connect_admin
@@ -33,7 +34,8 @@ from rostra.errors import RostraError
 from rostra.names import Domain, Tree, domain_of_replica, inside, parent, replica_path
 from rostra.transport.addresses import TcpAddress
 
-ROSTRA = (sys.executable, "-c", "from rostra.cli import main; main()")
+ROSTRA = (sys.executable, "-c", "from rostra.__main__ import main; main()")
+_REAL = ROSTRA  # a test may put another program in its place
 WITHIN_S = 120.0
 """For what takes a moment on an idle machine. It only ends the wait for what will never come."""
 
@@ -118,7 +120,7 @@ class Process:
         self.arguments = arguments
         self.log_file = lab.directory / f"{nodes[0]}.log"
         self.environ: dict[str, str] = {}  # beside that of the test
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[Any] | None = None
         self._stopped = False
 
     @property
@@ -137,13 +139,15 @@ class Process:
     def start(self) -> None:
         assert not self.is_running, f"{self.nodes[0]} runs already"
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.machine.command(*ROSTRA, *self.arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**_tools(), "PYTHONUNBUFFERED": "1", **self.environ},
-            )
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            environ = {**_tools(), "PYTHONUNBUFFERED": "1", **self.environ}
+            if self.lab.forked and ROSTRA is _REAL:
+                self._process = Forked(
+                    self.arguments, namespace=self.machine.namespace, env=environ, **streams
+                )
+            else:
+                command = self.machine.command(*ROSTRA, *self.arguments)
+                self._process = subprocess.Popen(command, env=environ, **streams)
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -199,8 +203,10 @@ class Lab:
         more: str = "",
         replicas: Mapping[str, int] | None = None,
         remote: str = "",
+        forked: bool = True,
     ) -> None:
         Lab._made += 1
+        self.forked = forked  # and not started anew: see `support.forks`
         self._remote = remote  # a host whose agent also takes programs over TCP
         self._more = more  # lines of the world file
         self.directory = directory

@@ -6,6 +6,7 @@ its exit code names the kind of failure.
 
 import asyncio
 import contextlib
+import gc
 import os
 import shutil
 import sys
@@ -174,6 +175,9 @@ def command(run: Callable[P, int]) -> Callable[P, None]:
 
     @wraps(run)
     def wrapped(*args: P.args, **options: P.kwargs) -> None:
+        if not gc.isenabled():  # `rostra.__main__`: what was imported is here to stay
+            gc.freeze()
+            gc.enable()
         try:
             code = run(*args, **options)
             sys.stdout.flush()
