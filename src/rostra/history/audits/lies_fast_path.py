@@ -9,7 +9,7 @@ The first way is used while every task can be given all memberships. The second 
 long a history is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -90,12 +90,10 @@ class Lying(NamedTuple):
     home: pa.Table  # world, group, member, joined_at, left_at
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
-        told = pa.concat_tables([*Stays()(segment_run), STAYS_IN_ARROW.empty_table()]).combine_chunks()
-        left = _us(told["left_at"]).copy()
-        for start, stop, key in stretches(told):
-            mine = left[start:stop]
-            mine[mine == NEVER] = self.ends.get(key, NEVER)
-        told = told.drop_columns(["left_at"]).append_column("left_at", _times(left))
+        yield from self.beside(segment_run, told(segment_run, self.ends))
+
+    def beside(self, segment_run: SegmentRun, told: pa.Table) -> Iterator[pa.Table]:
+        """If it is known already who saw whom."""
         hosts = set()
         for rows in read(segment_run, ("world", "writer")):
             hosts |= set(rows_of(rows.take(pa.array(_firsts(numbers(rows, ("world", "writer")))))))
@@ -109,6 +107,22 @@ class Lying(NamedTuple):
         for place in sorted(lookers.keys() | seen.keys()):
             if place in seen or place in home:
                 yield lies(known, *place, seen.get(place, told[:0]), home.get(place, self.home[:0]))
+
+
+def told(segment_run: SegmentRun, ends: Mapping[Key, int]) -> pa.Table:
+    """Who saw whom, as these writers were told."""
+    return ended(
+        pa.concat_tables([*Stays()(segment_run), STAYS_IN_ARROW.empty_table()]).combine_chunks(), ends
+    )
+
+
+def ended(stays: pa.Table, ends: Mapping[Key, int]) -> pa.Table:
+    """Those that no row ended last until the ends of lives."""
+    left = _us(stays["left_at"]).copy()
+    for start, stop, key in stretches(stays):
+        mine = left[start:stop]
+        mine[mine == NEVER] = ends.get(key, NEVER)
+    return stays.drop_columns(["left_at"]).append_column("left_at", _times(left))
 
 
 def _firsts(values: Numbers) -> Numbers:
