@@ -29,7 +29,7 @@ from rostra.history.arrow_fast_path import (
     read,
 )
 from rostra.history.audits.facts import Fault, Looking, rows_of
-from rostra.history.audits.lies_fast_path import TIME, Lying, ended, told
+from rostra.history.audits.lies_fast_path import LIES_IN_ARROW, TIME, Lying, ended, told
 from rostra.history.audits.obstacles import Obstacles, lasting
 from rostra.history.audits.order_fast_path import FINDINGS_IN_ARROW, StampComparison
 from rostra.history.intervals import changes, encoded, fold, numbers
@@ -74,6 +74,7 @@ def homes(origin: EventSource) -> pa.Table:
 
 def memberships(homes: pa.Table, ends: Mapping[Key, int]) -> pa.Table:
     """The same as intervals; `ends` are those of lives."""
+    homes = homes.filter(pc.is_valid(homes["member"]))
     is_join = pc.equal(homes["kind"], "member-joined")
     done, lasting = fold(STAYS_IN_ARROW.empty_table(), changes(homes, is_join))
     return ended(joined([done, lasting]), ends)
@@ -123,6 +124,7 @@ def _notable(rows: pa.Table, made: pa.Table) -> Notable:
     number = numbers(joined([made, rows.select(LEAVE).take(pa.array(leaves))]), LEAVE)
     chosen[leaves[~np.isin(number[made.num_rows :], number[: made.num_rows])]] = True
     unstamped = is_one_of(kind, "absolute", "joined") & is_one_of(change, "joined") & ~has_stamp
+    unstamped &= is_there(rows["group"])
     speaking = rows.select(("world", "group")).filter(pa.array(unstamped)).group_by(["world", "group"])
     return Notable(
         rows.filter(pa.array(chosen)),
@@ -146,7 +148,8 @@ def sights(
         return [*lying.beside(run, seen)], stays.filter(pa.array(Obstacles(lasting(faults)).meets(stays)))
 
     lies, obstructed = zip(*here(origin, found), strict=True)
-    return joined([rows for those in lies for rows in those]), plain(joined(obstructed))
+    found_lies = [LIES_IN_ARROW.empty_table(), *(rows for those in lies for rows in those)]
+    return joined(found_lies), plain(joined(obstructed))
 
 
 class Untold(NamedTuple):
@@ -164,11 +167,10 @@ def untold(
 ) -> Untold:
     """Who was to be told of what, beside who was told: as `watch_complete` says both, which judges the
     changes in which they differ."""
+    silent = [each not in speaking for each in rows_of(homes, "world", "group")]
     weather = _Weather(stretches, list(lookers), gaps)
-    stamped = homes.filter(
-        pa.array([each not in speaking for each in rows_of(homes, "world", "group")], pa.bool_())
-    )
-    due = weather.due(stamped)
+    judged = pc.and_(pa.array(silent, pa.bool_()), pc.is_valid(homes["member"]))
+    due = weather.due(homes.filter(judged))
     heard = joined([due[:0], *(rows for each in here(origin, weather.heard) for rows in each)])
     both = joined([due, heard])
     change = numbers(both, CHANGE)
@@ -213,14 +215,15 @@ class _Weather:
         """Every change at home in calm weather, with every other host that looked on."""
         at = homes["at"].cast(pa.int64()).to_numpy()
         order = np.argsort(at, kind="stable")
-        times = at[order]
-        world, group, member = (homes[name].to_pylist() for name in ("world", "group", "member"))
+        group, member = homes["group"].to_pylist(), homes["member"].to_pylist()
         rows, rests, hosts = [], [], []
-        for nth, (of, since, until, _, _) in enumerate(self.stretches):
-            first, last = np.searchsorted(times, (since, until))
-            lookers: dict[str, list[tuple[str, int]]] = {}
-            for row in order[first:last].tolist():
-                if world[row] == of:
+        for world, stretches in self._of_world.items():
+            mine = order[is_one_of(homes["world"], world)[order]]
+            for nth in stretches:
+                _, since, until, _, _ = self.stretches[nth]
+                first, last = np.searchsorted(at[mine], (since, until))
+                lookers: dict[str, list[tuple[str, int]]] = {}
+                for row in mine[first:last].tolist():
                     if group[row] not in lookers:
                         lookers[group[row]] = list(self._looked(nth, group[row]))
                     home = member[row].partition("/")[0]
@@ -248,7 +251,8 @@ class _Weather:
                 yield each.seen_by, self._hosts[each.seen_by, each.epoch]
 
     def _heard(self, rows: pa.Table) -> pa.Table:
-        is_told = is_one_of(rows["kind"], "absolute", "joined", "left") & is_there(rows["stamp"])
+        is_told = is_one_of(rows["kind"], "absolute", "joined", "left") & is_there(rows["member"])
+        is_told &= is_there(rows["stamp"])
         is_told &= is_one_of(rows["change"], "joined", "left") & is_there(rows["cause"])
         rows = rows.filter(pa.array(is_told & ~is_one_of(rows["cause"], "unlisted"))).combine_chunks()
         at = rows["at"].cast(pa.int64()).to_numpy()

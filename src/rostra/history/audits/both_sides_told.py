@@ -46,7 +46,8 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     ordered = Window.partitionBy(*key).orderBy("from_at", "until_at")
     reach = F.max("until_at").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
-    runs = evidence.hold(
+    once = evidence.hold if evidence.at_hand is None else evidence.keep  # of what a fault can have ended
+    runs = once(
         pieces.withColumn("reach", reach)
         .withColumn("new", (F.col("reach").isNull() | (F.col("from_at") > F.col("reach"))).cast("int"))
         .withColumn("run", F.sum("new").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))

@@ -94,8 +94,7 @@ class Evidence:
 
     def hold(self, frame: DataFrame) -> DataFrame:
         """The same for what may grow with the events; until `release`."""
-        is_small = self._rows <= TINY_ROWS or self.at_hand is not None
-        return copied(frame) if is_small else self._held(kept(frame))
+        return copied(frame) if self._rows <= TINY_ROWS else self._held(kept(frame))
 
     def once(self, frame: DataFrame) -> DataFrame:
         """The same, if the events are few: more than one step goes on from it."""
@@ -150,7 +149,7 @@ class Evidence:
     @cached_property
     def at_hand(self) -> EventSource | None:
         """They, if they have so few rows that this process reads them for itself."""
-        return self.by_life if self._rows <= HERE_ROWS else None
+        return self.by_life if 0 < self._rows <= HERE_ROWS else None
 
     @cached_property
     def kinds(self) -> frozenset[str]:

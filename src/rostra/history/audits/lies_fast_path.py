@@ -184,7 +184,7 @@ def _lies(
     story, at = story[order], at[order]
     first = np.flatnonzero(np.append(True, (story[1:] != story[:-1]) | (at[1:] != at[:-1]))[: len(order)])
     if not len(first):
-        return pa.table({field.name: [] for field in _SCHEMA}, schema=_SCHEMA)
+        return pa.table({field.name: [] for field in LIES_IN_ARROW}, schema=LIES_IN_ARROW)
     ups = [np.add.reduceat(np.where(sides[order] == side, by_one[order], 0), first) for side in (0, 1)]
     story, at = story[first], at[first]
     begins = np.flatnonzero(np.append(True, story[1:] != story[:-1]))
@@ -212,10 +212,10 @@ def _lies(
         "until_at": _times(until),
         "mended": pa.array(mended[chosen]),
     }
-    return pa.table([made[name] for name in LIES.names], schema=_SCHEMA)
+    return pa.table([made[name] for name in LIES.names], schema=LIES_IN_ARROW)
 
 
-_SCHEMA: Final = pa.schema(
+LIES_IN_ARROW: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("world", "seen_by", "group", "member", "what")),
         *(("from_at", TIME), ("until_at", TIME), ("mended", pa.bool_())),
