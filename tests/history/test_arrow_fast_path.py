@@ -15,7 +15,7 @@ from support.segments import cut, send
 
 from rostra.history.archive import Archive
 from rostra.history.arrow_fast_path import files_in, note, origin_of, whole_lives
-from rostra.history.audits import Evidence, evidence, facts, judge, offences
+from rostra.history.audits import Evidence, evidence, facts
 from rostra.history.audits.lies_fast_path import known
 from rostra.history.audits.marks import kinds, marks
 from rostra.history.audits.per_source_order import told_in_order
@@ -27,7 +27,6 @@ from rostra.history.questions.lives import parts
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
 MEMBERS = ("eu.paris.h1/ann#1", "eu.paris.h1/ann#2", "us.ny.h1/eve#1")
 GROUPS = ("chess@world", "go@eu")
-AT_HAND = ("per-source-order", "stable-truth", "watch-complete", "both-sides-told", "heals-alone", "why")
 KINDS = (
     *("joined", "joined", "joined", "left", "left", "without", "only", "absolute", "unfollowed"),
     *("hole", "heartbeat", "kept", "home"),
@@ -187,24 +186,6 @@ def test_lies_are_found_straight_from_the_files_as_by_a_plan(events, monkeypatch
         assert straight.by_life is not None and by_plan.by_life is None
         found = rows_of(straight._lasting.select(LIES.names))
         assert found == rows_of(by_plan.lies.select(LIES.names)) and len(found) > 50
-
-
-@pytest.fixture(scope="module")
-def both_ways(events: DataFrame) -> Iterator[tuple[Evidence, Evidence]]:
-    with Evidence(events) as at_hand, Evidence(planned(events)) as by_plan:
-        assert at_hand.at_hand is not None and by_plan.at_hand is None
-        yield at_hand, by_plan
-
-
-@pytest.mark.parametrize("promise", AT_HAND)
-def test_a_promise_is_judged_alike_at_hand_and_by_a_plan(
-    promise: str, both_ways: tuple[Evidence, Evidence]
-) -> None:
-    """Of several offences at one time, either may be named first."""
-    said = [[{**row, "why": None} for row in judge(each, promise)] for each in both_ways]
-    assert said[0] == said[1] and any(row["judged"] for row in said[0])
-    wrong = [offences(each, promise, first=10_000).drop("offence") for each in both_ways]
-    assert rows_of(wrong[0]) == rows_of(wrong[1])
 
 
 def test_lives_that_are_in_several_files_of_a_table_are_read_whole_and_in_order(

@@ -243,7 +243,7 @@ def is_one_of(words: pa.ChunkedArray, *wanted: str) -> Bools:
         _looked_up(chunk, [word in asked for word in chunk.dictionary.to_pylist()], np.bool_)
         for chunk in words.chunks
     ]
-    return np.concatenate(found) if len(found) != 1 else found[0]
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.bool_), *found])
 
 
 def is_there(values: pa.ChunkedArray) -> Bools:

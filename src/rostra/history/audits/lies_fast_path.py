@@ -131,6 +131,8 @@ def _firsts(values: Numbers) -> Numbers:
 
 def _by_group(rows: pa.Table) -> dict[tuple[str, str], pa.Table]:
     """Rows of each group of a world."""
+    if not rows.num_rows:
+        return {}
     number = numbers(rows, ("world", "group"))
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(number[order]) != 0)[: len(order)])
