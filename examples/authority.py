@@ -41,5 +41,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit("usage: python examples/authority.py KEY ALLOWED [SECONDS]")
     key, allowed, *lifetime = sys.argv[1:]
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main(Path(key), Path(allowed), float(lifetime[0]) if lifetime else 60.0))
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(main(Path(key), Path(allowed), float(lifetime[0]) if lifetime else 60.0))
+    except (rostra.RostraError, OSError) as error:
+        sys.exit(f"error: {error}")

@@ -61,7 +61,7 @@ from types import UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct, ValidationError, convert
-from msgspec.structs import fields, replace
+from msgspec.structs import asdict, fields, replace
 
 from rostra.errors import BadInput, RostraError
 from rostra.journal.bounds import Bounds
@@ -316,10 +316,12 @@ class SetSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 class AgreedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of agreed groups (`protocols/agreed/config.py`): `lanes`, how many groups of a set may change
-    at once; `early_flush`, whether atomic groups with a rule prepare for a view before it is agreed."""
+    at once; `early_flush`, whether atomic groups with a rule prepare for a view before it is agreed;
+    `settle_s`, after which a side that fails its rule is ended."""
 
     lanes: Annotated[int, parse_lanes] = 0
     early_flush: bool = False
+    settle_s: float = inf
 
 
 class WorldConfig(Struct, frozen=True):
@@ -337,8 +339,7 @@ class WorldConfig(Struct, frozen=True):
     led: dict[str, Any] = {}  # what differs from `LedConfig`
     scopes: dict[str, Any] = {}  # and from `ScopesConfig`
     sets: tuple[SetAddress, ...] = ()
-    lanes: int = 0  # `AgreedConfig.lanes`
-    early_flush: bool = False
+    agreed_settings: AgreedSettings = AgreedSettings()
 
     def addresses(self, path: Domain) -> tuple[TcpAddress, ...]:
         """Where to call the server of a domain, or one of its replicas; nowhere if it has none."""
@@ -419,7 +420,7 @@ class WorldConfig(Struct, frozen=True):
     def agreed(self) -> AgreedConfig:
         config = AgreedConfig.lan() if self.profile == "lan" else AgreedConfig.wan()
         config = replace(config.fitted(self.links), level=self.agents.level, sets=self.sets)
-        return replace(config, lanes=self.lanes, early_flush=self.early_flush)
+        return replace(config, **asdict(self.agreed_settings))
 
     @property
     def led_settings(self) -> LedConfig:
@@ -566,12 +567,13 @@ def _world(file: dict[str, Any]) -> WorldConfig:
         _authorities(_table(file, "authorities", {})),
         _values(LedConfig, file, "led"),
         _values(ScopesConfig, file, "scopes"),
-        lanes=_read(AgreedSettings, file, "agreed").lanes,
-        early_flush=_read(AgreedSettings, file, "agreed").early_flush,
+        agreed_settings=_read(AgreedSettings, file, "agreed"),
     )
     for domain, said in described.data.items():
         _check_data(described, domain, said)
     described.check_detect()
+    if not described.agreed_settings.settle_s > 0:
+        raise BadInput("[agreed] settle_s is not above 0", fix="write seconds: 3.0")
     addresses = [_set_address(described, path, said) for path, said in _table(file, "sets", {}).items()]
     _check_apart(addresses)
     return replace(described, sets=tuple(addresses))

@@ -217,7 +217,7 @@ def _agent(plan: NodePlan, registry: Registry) -> Stack:
         plan.path, incarnation=plan.incarnation, config=plan.resolve, registry=registry, gate=judge
     )
     access = AccessAgent(plan.path, judge, plan.access.t_auth_s, registry.own)
-    agreed = AgreedAgent(plan.path, plan.agreed), CallAgent(plan.path)
+    agreed = AgreedAgent(plan.path, plan.agreed, replicated=plan.replicated), CallAgent(plan.path)
     led = LedAgent(plan.path, plan.incarnation, plan.world, plan.links, plan.led)
     scopes = OpenAgent(plan.path, plan.scopes), ForeignAgent(plan.path, plan.scopes)
     services = access, UniqueAgent(), *scopes, *agreed, led, ClaimAgent(plan.path, registry), local

@@ -129,6 +129,14 @@ def test_one_host_that_lies_does_not_put_its_view_in_the_place_of_the_others() -
     assert known.view.ids == tuple(ids) and known.view.number > 900
 
 
+@pytest.mark.parametrize("host", ["us.ny.h1", "eu.de.h1", "eu"])
+def test_a_host_that_lists_a_member_from_outside_the_scope_does_not_stop_the_server(host: str) -> None:
+    """The way from that host up to the set has no end."""
+    stranger = MemberId(Endpoint(f"{host}/eve#1"), (1, 1))
+    known = restored(("h1", (3, 0, None), (AgreedMember(member("h1"), 1), AgreedMember(stranger, 2))))
+    assert member("h1") in known.view.ids
+
+
 def test_a_view_without_a_proposal_is_compared_with_others() -> None:
     """It was no number to compare with one: the server would have died of it."""
     true = (AgreedMember(member("h1"), 1), AgreedMember(member("h2"), 2))

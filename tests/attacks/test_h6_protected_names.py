@@ -131,8 +131,23 @@ def test_only_a_chain_of_establishing_acts_makes_an_authority() -> None:
     sideways = Signer(
         "acme/ops", bytes(range(3, 35)), (*hr.chain, hr.delegation(W, "acme/ops", _key(3), END_MS))
     )
+    beside = Signer(
+        "acme/ops/it", bytes(range(3, 35)), (*hr.chain, hr.delegation(W, "acme/ops/it", _key(3), END_MS))
+    )
     ended = Signer("acme/hr", bytes(range(2, 34)), (ACME.delegation(W, "acme/hr", _key(2), NOW_MS - 1),))
-    for signer, why in ((fr, ""), (skipping, NO_AUTHORITY), (sideways, NO_AUTHORITY), (ended, ENDED)):
+    below_it = Signer(
+        "acme/hr/fr", bytes(range(3, 35)), (*ended.chain, ended.delegation(W, "acme/hr/fr", _key(3), END_MS))
+    )
+    forged = Signer("acme/hr", bytes(range(2, 34)), (STRANGER.delegation(W, "acme/hr", _key(2), END_MS),))
+    others = (
+        (below_it, ENDED),
+        (forged, NO_AUTHORITY),
+        (skipping, NO_AUTHORITY),
+        (sideways, NO_AUTHORITY),
+        (beside, NO_AUTHORITY),
+        (ended, ENDED),
+    )
+    for signer, why in ((fr, ""), *others):
         group = Group(f"{signer.name}!payroll", Domain("world"))
         assert judge().why_not(0.0, group, MALLORY, proof(signer, group=group)) == why, signer.name
     # The one above is not the one below, nor the other way round.

@@ -5,16 +5,31 @@ from typing import Any
 import msgspec
 import pytest
 
-from rostra.core.effects import Answer, Asked, Effect, Ignored, Received, Send, Tell, TimerFired
+from rostra.core.effects import (
+    Answer,
+    Asked,
+    Effect,
+    EndpointGone,
+    Ignored,
+    LinkDown,
+    LinkUp,
+    Received,
+    Send,
+    Tell,
+    TimerFired,
+)
+from rostra.core.records import Records
 from rostra.core.stack import Stack
 from rostra.errors import BadName
 from rostra.groups.kinds import DeliveryKind, GroupKind
+from rostra.groups.members import Because
 from rostra.names import Domain, Endpoint, Group
-from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX
+from rostra.protocols.access.agent import ACCESS_AGENT
+from rostra.protocols.access.config import ASKED_MAX, REVOCATIONS_OF_ROOT_MAX, AccessConfig
 from rostra.protocols.access.judge import REVOKED, SKEW_MS_MAX
 from rostra.protocols.access.messages import RevocationsTold
 from rostra.protocols.access.proofs import Signer
-from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique
+from rostra.protocols.access.requests import CloseGroup, JoinRestricted, JoinUnique, Revoke
 from rostra.protocols.access.server import ACCESS_SERVER
 from rostra.protocols.access.unique import UNIQUE_AGENT
 from rostra.protocols.claims import agent as claim_agent
@@ -33,12 +48,15 @@ from rostra.protocols.led.messages import (
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.requests import CreateSet, OpenSequence, SendSequence, SequenceOpened
 from rostra.protocols.links.config import LinkConfig
+from rostra.protocols.relaxed.config import RelaxedConfig
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.gate import ClosedList
 from rostra.protocols.relaxed.local import AGENT
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
-from rostra.protocols.relaxed.requests import Absolute, Denied, Open
+from rostra.protocols.relaxed.registry import Registry
+from rostra.protocols.relaxed.requests import Absolute, Close, Denied, Done, Open
 from rostra.sim import World
+from rostra.stacks import NodePlan, make_stack
 from tests.attacks.test_h6_protected_names import (
     ACME,
     END_MS,
@@ -89,6 +107,26 @@ def test_an_authority_cannot_keep_itself_from_being_revoked() -> None:
     assert [name for name, _ in gate.revoked] == ["acme/hr"], "what it said needs no room"
     assert gate.revoke(junk) == REVOKED
     assert gate.revoke(ACME.revocation(W, "acme/it", key(3))) == "" and len(gate.revoked) == 2
+
+
+@pytest.mark.spec("S-014")
+def test_a_revocation_reaches_a_server_that_an_agent_was_cut_off_from() -> None:
+    agent, said = stack(HOST, is_agent=True), ACME.revocation(W, HR.name, HR.key)
+    agent.step(0.0, LinkDown(ABOVE, Because(HOST, ABOVE, "silent")))
+    asked = Revoke(msgspec.msgpack.encode(said))
+    assert Answer(3, Done()) in agent.step(0.0, Asked(Endpoint(""), 3, asked))
+    assert Send(ABOVE, RevocationsTold((said,))) in agent.step(0.0, LinkUp(ABOVE, 2))
+
+
+@pytest.mark.spec("S-014")
+def test_a_server_that_starts_again_knows_what_was_revoked() -> None:
+    registry, said = Registry(Records()), ACME.revocation(W, HR.name, HR.key)
+    access = AccessConfig((("acme", ACME.key),))
+    plan = NodePlan(W, ABOVE, False, True, NOW_MS, LinkConfig.lan(), RelaxedConfig(), access=access)
+    first, second = make_stack(plan, registry), make_stack(plan, registry)
+    assert Answer(3, Done()) in first.step(0.0, Asked(Endpoint(""), 3, Revoke(msgspec.msgpack.encode(said))))
+    second.step(0.0, LinkUp(HOST, 1))
+    assert set(second[ACCESS_SERVER].judge.revoked) == {("acme/hr", HR.key)}
 
 
 def test_revocations_with_long_chains_end_no_server() -> None:
@@ -166,6 +204,36 @@ def test_a_founder_whom_the_directory_refuses_holds_no_lock() -> None:
     [refused] = answers(agent.step(0.0, Received(ABOVE, reply)))
     assert refused.code == "TOO_LARGE"
     assert not agent[UNIQUE_AGENT].founders and not agent[CLAIM_AGENT].held
+
+
+@pytest.mark.spec("C-165")
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_programs_that_end_while_they_found_a_group_take_no_room(closes: bool, is_locked: bool) -> None:
+    """Each leaves a question behind, for the lock or for the list, that nothing answers any more."""
+    agent, (mallory,) = with_users("uid 1000")
+    effects = agent.step(0.0, Asked(mallory, 5, JoinUnique(LUCKY)))
+    [asked] = [each.message for each in effects if type(each) is Send and isinstance(each.message, Claim)]
+    answer = ClaimAnswer(asked.id, HOST, asked.group, asked.group_kind, 1)
+    if is_locked:
+        agent.step(0.0, Received(ABOVE, answer))
+    effects = agent.step(0.0, Asked(mallory, 6, Close()) if closes else EndpointGone(mallory))
+    if not is_locked:
+        effects = [*effects, *agent.step(0.0, Received(ABOVE, answer))]
+    unique = agent[UNIQUE_AGENT]
+    assert not unique.founders and not agent[CLAIM_AGENT].held
+    assert not unique._own
+    assert [each.token for each in effects if isinstance(each, Answer)] == [6] * closes
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_programs_that_end_while_an_authority_is_looked_for_leave_nothing_behind(closes: bool) -> None:
+    agent, (mallory,) = with_users("uid 1000")
+    agent.step(0.0, Asked(mallory, 5, JoinRestricted(PAYROLL, luck=LUCK)))
+    assert agent[ACCESS_AGENT]._own
+    effects = agent.step(0.0, Asked(mallory, 6, Close()) if closes else EndpointGone(mallory))
+    assert not agent[ACCESS_AGENT].applying and not agent[ACCESS_AGENT]._own
+    assert [each.token for each in effects if isinstance(each, Answer)] == [6] * closes
 
 
 def test_claims_of_a_silent_server_fill_no_agent(

@@ -12,7 +12,8 @@ from support.cluster import Cluster, python
 from support.lab import WITHIN_S, member
 
 from rostra.cli.changes import NAMES_ALL, NAMES_MAX, document, lines
-from rostra.client import Gap, Member, View
+from rostra.client import Cause, Gap, Joined, Left, Member, View
+from rostra.groups.kinds import LED
 from rostra.names import Endpoint, make_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -240,6 +241,9 @@ def test_leave_says_who_could_be_meant(cluster: Cluster) -> None:
         several = cluster.run("leave", "meant")
         assert several.code == 3 and several.err.endswith("choose with --name, or --all: a, b\n")
         assert cluster.run("leave", "meant", "--name", "c").code == 3
+        mistyped = cluster.run("leave", "maent")
+        assert mistyped.code == 3
+        assert mistyped.err.endswith("closest of the groups that have members of this host: meant@world\n")
         assert cluster.run("leave", "meant", "--all").code == 0
         assert (one.wait(WITHIN_S), two.wait(WITHIN_S)) == (0, 0)
 
@@ -261,6 +265,30 @@ def test_a_group_outside_the_scope_of_the_host_is_refused(cluster: Cluster) -> N
 def test_a_permanent_group_must_be_registered(cluster: Cluster) -> None:
     answer = cluster.run("join", "news", "--permanent")
     assert answer.code == 3 and "news@world is not registered as a permanent group" in answer.err
+
+
+def test_a_group_is_registered_as_permanent_and_joined_as_that(cluster: Cluster) -> None:
+    at_eu = ("--agent", cluster.socket("eu"))
+    assert cluster.run("name", "register", "paper@eu", *at_eu).err == "paper@eu is permanent\n"
+    try:
+        deadline = time.monotonic() + WITHIN_S
+        while "is a permanent group" not in cluster.run("join", "paper@eu", "--", "true").err:
+            assert time.monotonic() < deadline, "no agent knows that it is one"
+        assert cluster.run("join", "paper@eu", "--permanent", "--", "true").code == 0
+    finally:
+        answer = cluster.run("name", "unregister", "paper@eu", *at_eu)
+    assert answer.err == "paper@eu is not permanent\n"
+
+
+def test_a_led_group_is_joined_and_its_list_says_no_cause(cluster: Cluster) -> None:
+    with cluster.begin("join", "team@eu", "--membership", "led") as join:
+        remark(join, "is in team@eu")
+        assert cluster.run("set", "team@eu", host="eu.h1").out.startswith("team@eu   led by eu.h1   1 member")
+    led = Member(Endpoint("eu.h1/ann#7"), (1, 1), kind=LED)
+    said = document(make_group("team", "eu"), Joined((led,), Cause.MERGE), (led,), 0.0)
+    assert [line.plain[10:] for line in lines(said, 0.0)] == ["+ eu.h1/ann#7 is listed"]
+    said = document(make_group("team", "eu"), Left((Endpoint("eu.h1/bob#8"),), Cause.MERGE), (led,), 0.0)
+    assert [line.plain[10:] for line in lines(said, 0.0)] == ["- eu.h1/bob#8 is not listed any more"]
 
 
 def test_a_gap_in_what_is_said_names_the_sender_and_its_first_message_that_is_missing() -> None:

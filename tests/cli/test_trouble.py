@@ -252,6 +252,27 @@ def test_a_key_that_cannot_be_written_is_refused_with_its_place(tmp_path: Path) 
     assert key.read_bytes() == before
 
 
+def test_an_authority_is_as_good_as_those_above_it_and_revoked_one_step_down(tmp_path: Path) -> None:
+    top, middle, low = (str(tmp_path / name) for name in ("top", "middle", "low"))
+    rostra("authority", "key", "acme", "--of", "w", "--to", top)
+    rostra("authority", "delegate", top, "hr", "--to", middle, "--days", "30")
+    longer = rostra("authority", "delegate", middle, "fr", "--to", low, "--days", "400")
+    assert longer.code == 0 and "but no longer than that of acme/hr: until 20" in longer.err
+    refused = rostra("authority", "revoke", top, "acme/hr/fr")
+    assert refused.code == 2
+    assert (
+        "acme has not established acme/hr/fr\n  acme/hr did, or one below it: use the key of" in refused.err
+    )
+
+
+def test_the_example_of_an_authority_ends_with_one_line_that_says_why(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "authority.py"
+    command = [sys.executable, str(example), str(tmp_path / "nokey"), str(tmp_path / "allowed")]
+    environment = {**os.environ, "ROSTRA_AGENT": str(tmp_path / "no.sock")}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 1 and ended.stderr.startswith("error: ") and "Traceback" not in ended.stderr
+
+
 def test_the_example_of_a_world_file_is_right(tmp_path: Path) -> None:
     file = tmp_path / "world.toml"
     file.write_text(rostra("config", "example").out)

@@ -7,7 +7,7 @@ import pytest
 
 import rostra
 from rostra.core.effects import Asked, Ignored, LinkUp, Received, Send
-from rostra.errors import BadInput, NameTaken, NoSuchGroup, NoSuchPermanentGroup, NotAllowed
+from rostra.errors import BadInput, Excluded, NameTaken, NoSuchGroup, NoSuchPermanentGroup, NotAllowed
 from rostra.groups.members import Cause, Member
 from rostra.names import ROOT, Domain, Endpoint, Group
 from rostra.protocols.access.requests import CloseGroup, ReopenGroup
@@ -177,6 +177,21 @@ async def test_a_led_group_that_is_closed_puts_strangers_out_and_lists_none(worl
         assert closing(world, Group("acme!vault", ROOT), H1) == Done(), (
             "a restricted name may have a list, too"
         )
+
+
+@pytest.mark.parametrize("membership", ["relaxed", "led", "agreed"])
+async def test_a_member_in_an_order_that_has_to_go_is_not_told_to_join_again(
+    world: World, membership: Any
+) -> None:
+    how = {"membership": membership, "delivery": "atomic"}
+    async with rostra.connect(H1) as ann, rostra.connect(H2) as eve, ann.join("vault", **how):
+        early = await eve.join("vault", **how)
+        await asyncio.sleep(5.0)
+        assert closing(world, VAULT, H1) == Done()
+        with pytest.raises(Excluded, match="not for programs of") as put_out:
+            async for _ in early:
+                pass
+        assert put_out.value.fix == "choose another name"
 
 
 @pytest.mark.spec("C-167")

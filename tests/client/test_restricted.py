@@ -166,8 +166,9 @@ async def test_revoking_the_middle_authority_revokes_those_below_it(world: World
             async for _ in below:
                 pass
         assert await listed(bob, "acme/hr/fr!payroll") == []
-        with pytest.raises(AuthUnavailable, match="no valid answer"):
+        with pytest.raises(AuthUnavailable, match="no valid answer") as refused:
             await ann.join("acme/hr/fr!payroll", credential=SESAME, membership=membership)
+        assert "a key of acme/hr was revoked" in refused.value.fix
         assert [each.endpoint for each in above.members] == [bob.endpoint]
     establish(top, "hr", LONG_MS)  # the name is free again
 

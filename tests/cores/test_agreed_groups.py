@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import encode
+from msgspec.structs import replace
 from support.setnet import CHESS, GOES, SET
 
 from rostra.groups.kinds import GroupKind, MembershipKind
@@ -36,6 +37,7 @@ from rostra.protocols.agreed.groups import (
     AgreedView,
     GroupTable,
     Outcome,
+    fold_parts,
     united,
 )
 from rostra.protocols.agreed.orders import AnyOrder, CreateGroup, SetAttributes, decide
@@ -317,3 +319,34 @@ def test_as_many_groups_are_created_as_a_set_can_keep_and_no_more() -> None:
 def test_an_earlier_stay_of_an_endpoint_has_no_rank_in_views_of_a_later_one() -> None:
     view = AgreedView(3, members=(AgreedMember(BOB, 1), AgreedMember(member("ann", stamp=2), 3)))
     assert (view.rank(member("ann", stamp=2)), view.rank(ANN), view.rank(BOB)) == (1, None, 0)
+
+
+def seen(kind: GroupKind, pid: Pid, *views: tuple[int, tuple[MemberId, ...]]) -> AgreedGroup:
+    """A part of a group that had these views: number, and members."""
+    made = [AgreedView(number, 0, pid, tuple([AgreedMember(id, 1) for id in ids])) for number, ids in views]
+    return AgreedGroup(tuple(made), kind=kind)
+
+
+@pytest.mark.spec("V-105", "V-110", "V-120")
+@pytest.mark.parametrize("survive", ["", "majority"])
+def test_a_part_that_is_empty_now_leaves_its_numbers_to_the_one_that_it_meets(survive: str) -> None:
+    """A host that was given up holds view 8 of the part that is empty (storms 6001992, 6002436)."""
+    kind, pid = GroupKind(MembershipKind.AGREED, survive=survive), Pid(DE, 9)
+    ours = seen(kind, Pid(FR, 1), (5, (ANN, BOB)), (6, (BOB,)))
+    emptied = seen(kind, Pid(EU, 1), (8, (ANN,)), (9, ()))
+    for parts in ([ours, emptied], [emptied, ours]):
+        folded = fold_parts(parts, pid)
+        assert (folded.view.number, folded.view.pid, folded.view.ids) == (10, pid, (BOB,))
+        assert folded.view.parts == ((BOB,), ())
+        assert bool(folded.blocked) == bool(survive)  # until all servers have heard of it
+        assert fold_parts([folded, emptied], Pid(DE, 10)).view == folded.view
+    third = seen(kind, Pid(DE, 1), (4, (EVE,)))
+    assert fold_parts([ours, third, emptied], pid).view.number == 10
+    assert fold_parts([ours, third], pid).view.number == 7
+
+
+@pytest.mark.spec("V-110")
+def test_a_part_that_only_removed_members_disturbs_nobody_when_it_is_back() -> None:
+    before = seen(AGREED, Pid(FR, 1), (5, (ANN, BOB)))
+    without = replace(before, views=(*before.views, AgreedView(6, 0, Pid(EU, 1), (), failed=(ANN, BOB))))
+    assert fold_parts([before, without], Pid(DE, 9)).view == before.view

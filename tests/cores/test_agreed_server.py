@@ -221,7 +221,7 @@ def test_numbers_that_no_group_comes_to_are_not_counted_on_from(
     holds = (AgreedMember(member("h1"), 1),)
     id = (number, revision, Pid(ServerId(PARIS, 1), 1))
     effects = paris.receive("h1", HostHolds(CHESS, paris.question("h1"), holds, AGREED, id, holds, fence))
-    assert effects == [Ignored("HostHolds", "numbers that no group comes to")]
+    assert effects == [Ignored("HostHolds", "a view that no group comes to")]
 
 
 LOST = Because(PARIS, Domain("paris.h3"), "silent")

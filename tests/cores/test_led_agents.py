@@ -10,15 +10,18 @@ from rostra.core.effects import (
     CancelTimer,
     Effect,
     EndpointGone,
+    Ignored,
     LinkDown,
     LinkUp,
     Received,
+    Send,
     SetTimer,
     TimerFired,
 )
 from rostra.core.records import Records
 from rostra.core.stack import Stack
 from rostra.names import Domain, Group
+from rostra.protocols.claims.messages import Claim, ClaimAnswer
 from rostra.protocols.claims.server import ClaimServer
 from rostra.protocols.led.agent import CALM
 from rostra.protocols.led.config import STEPS_MAX
@@ -29,20 +32,22 @@ from rostra.protocols.led.messages import (
     LeaderProbe,
     LeaderProbed,
     LeaderTold,
+    LeadRefused,
     ListAsked,
     ListEntry,
     ListTold,
     LocalMember,
     NotRegistrar,
+    RegistrarsAsked,
     RegistrarsTold,
     SetReleased,
 )
-from rostra.protocols.led.requests import JoinLed, OpenSequence, SequenceOpened
+from rostra.protocols.led.requests import JoinLed, LeaveLed, OpenSequence, SequenceOpened
 from rostra.protocols.relaxed.domain import DomainServer
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.requests import Denied, Open
-from tests.cores.test_claims import LED, claim
-from tests.cores.test_led_services import CHESS, DE, EU, FR, GONE, H1, H2, H3, Agent, Server, letters
+from tests.cores.test_claims import AGREED, LED, claim
+from tests.cores.test_led_services import CHESS, DE, EU, FR, GONE, H1, H2, H3, US, Agent, Server, letters
 
 
 def leading() -> Agent:
@@ -81,6 +86,16 @@ def test_a_better_registrar_is_turned_to_after_a_calm() -> None:
     assert SetTimer(CALM, agent.led.config.calm_s) in effects
     ((to, _),) = asserted(agent.step(TimerFired(CALM)))
     assert to == EU
+
+
+@pytest.mark.spec("S-060", "S-055")
+def test_a_registrar_that_another_child_of_a_lost_server_replaces_is_lost_too() -> None:
+    """Of children that see each other the highest is the registrar: one that is lower follows a loss."""
+    agent, it = leading(), Domain("eu.it")
+    assert [to for to, _ in asserted(told(agent, it, 3))] == [it]
+    assert [to for to, _ in asserted(told(agent, FR, 5))] == [FR]
+    effects = told(agent, it, 4)
+    assert asserted(effects) == [] and SetTimer(CALM, agent.led.config.calm_s) in effects
 
 
 @pytest.mark.spec("S-060")
@@ -162,6 +177,29 @@ def test_of_servers_without_their_parent_the_highest_is_the_registrar_and_the_ot
 # Probes, and programs that die
 
 
+@pytest.mark.spec("S-055", "S-058")
+def test_a_server_asks_a_parent_that_is_back_and_believes_nothing_that_it_was_told_before() -> None:
+    server = Server(H1, EU)
+    server.step(Received(H1, RegistrarsAsked()))
+    server.step(Received(EU, RegistrarsTold(((EU, EU, 9),))))
+    server.step(LinkDown(EU, GONE))
+    effects = server.step(LinkUp(EU, 10))
+    assert Send(EU, RegistrarsAsked()) in effects
+    assert Send(H1, RegistrarsTold(((FR, FR, 5),))) in effects
+
+
+@pytest.mark.spec("S-019", "S-031")
+def test_a_claim_of_another_kind_lets_no_agent_lead() -> None:
+    local, server = Group("chess", FR), Server()
+    registry = Registry(Records())
+    core = DomainServer(FR, cluster=True, incarnation=5, registry=registry)
+    server.stack = Stack(server.led, ClaimServer(FR, registry), core)
+    server.step(LinkUp(H1, 1))
+    server.step(Received(H1, claim(H1, AGREED, local)))
+    ((_, answer),) = letters(server.carry(H1, H1, FR, Assert(local, 1, 1)))
+    assert isinstance(answer, LeadRefused) and not server.led.registrar.entries
+
+
 @pytest.mark.spec("S-037")
 def test_an_agent_says_truly_whether_it_leads() -> None:
     agent = Agent()
@@ -217,6 +255,77 @@ def test_a_question_goes_up_so_many_parents_and_then_to_the_registrar() -> None:
         assert answers(effects) == []
         ((to, asked),) = letters(effects)
     effects = agent.receive(H2, ListTold(CHESS, 1, False, H3))
+    assert letters(effects) == [(EU, LeaderAsked(CHESS, 1))]
+
+
+@pytest.mark.spec("S-054")
+def test_a_question_goes_not_to_and_fro_between_a_registrar_and_one_that_does_not_lead() -> None:
+    """The leader gave the set back, and that letter was lost: it is named until its lease is over."""
+    agent = Agent()
+    opening(agent)
+    rounds, timer = 0, TimerFired(("led", "query", 1))
+    for tries in range(1, agent.led.config.query_tries + 1):
+        while asked := letters(agent.receive(EU, LeaderTold(CHESS, 1, H2))):
+            assert asked == [(H2, ListAsked(CHESS, 1))] and rounds < 99
+            rounds += 1
+            agent.receive(H2, ListTold(CHESS, 1, leading=False))
+        assert rounds <= tries * (STEPS_MAX + 2)
+        effects = agent.step(timer)
+    (refused,) = answers(effects)
+    assert isinstance(refused, Denied) and refused.code == "UNREACHABLE"
+
+
+@pytest.mark.spec("S-054")
+def test_an_answer_about_another_set_or_version_or_with_members_from_elsewhere_is_none() -> None:
+    agent = Agent()
+    opening(agent)
+    assert agent.receive(EU, LeaderTold(Group("go", EU), 1, H2)) == [Ignored("LeaderTold", "late reply")]
+    agent.receive(EU, LeaderTold(CHESS, 1, H2))
+    outside = ListTold(CHESS, 1, True, None, 1, 1, (ListEntry(US, 1, 1, (LocalMember("m#1"),)),))
+    assert agent.receive(H2, outside) == [Ignored("ListTold", "not a list")]
+    unchanged = ListTold(CHESS, 1, True, None, 1, 1)  # it named no version
+    assert agent.receive(H2, unchanged) == [Ignored("ListTold", "another version")]
+
+
+@pytest.mark.spec("S-053")
+def test_a_version_of_an_earlier_life_of_the_leader_is_another_one() -> None:
+    agent = leading()
+    ((_, told),) = letters(agent.receive(H2, ListAsked(CHESS, 7)))
+    ((_, again),) = letters(agent.receive(H2, ListAsked(CHESS, 8, told.life + 1, told.version)))
+    assert again.entries is not None and again.entries == told.entries
+
+
+@pytest.mark.spec("S-054")
+def test_agents_that_wait_for_the_next_list_are_told_at_once_that_their_leader_leads_no_more() -> None:
+    agent = leading()
+    ((_, told),) = letters(agent.receive(H2, ListAsked(CHESS, 7)))
+    assert letters(agent.receive(H2, ListAsked(CHESS, 8, told.life, told.version))) == []
+    number = agent.led.trees[CHESS].state.number
+    effects = agent.receive(EU, AssertReply(CHESS, number, H3))
+    assert (H2, ListTold(CHESS, 8, leading=False)) in letters(effects)
+
+
+@pytest.mark.spec("S-035")
+def test_the_numbers_of_an_agent_go_on_after_a_set_has_ended() -> None:
+    agent = leading()
+    before = agent.led.trees[CHESS].state.number
+    agent.step(Asked(agent.ann, 5, LeaveLed(CHESS)))
+    assert CHESS not in agent.led.trees
+    effects = agent.step(Asked(agent.ann, 2, JoinLed(CHESS, online=False)))
+    (again,) = [
+        each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Claim)
+    ]
+    effects = agent.step(Received(FR, ClaimAnswer(again.id, H1, CHESS, LED, 1)))
+    assert [number > before for _, number in asserted(effects)] == [True]
+
+
+@pytest.mark.spec("S-054")
+def test_no_agent_outside_the_scope_is_asked_for_its_list() -> None:
+    agent = Agent()
+    opening(agent)
+    assert agent.receive(EU, LeaderTold(CHESS, 1, US)) == [Ignored("LeaderTold", "out of scope")]
+    agent.receive(EU, LeaderTold(CHESS, 1, H2))
+    effects = agent.receive(H2, ListTold(CHESS, 1, leading=False, parent=US))
     assert letters(effects) == [(EU, LeaderAsked(CHESS, 1))]
 
 

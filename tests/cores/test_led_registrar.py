@@ -15,6 +15,7 @@ from rostra.protocols.led.messages import (
     LeaderProbe,
     LeaderProbed,
     LeaderTold,
+    SetReleased,
 )
 from rostra.protocols.led.registrar import Criterion, Registrar, probe_timer
 from rostra.protocols.led.rules import RULES
@@ -151,6 +152,26 @@ def test_a_leader_that_asserts_while_it_is_probed_leads() -> None:
     at = probed()
     assert letters(asserts(at, H1, 2, 1.2)) == [reply(H2, 3, H1), reply(H1, 2, H1)]
     assert not at.entries[CHESS].probe
+
+
+@pytest.mark.spec("S-027", "S-035")
+def test_a_set_is_given_back_by_its_leader_alone_and_by_no_letter_of_before() -> None:
+    at = registrar()
+    asserts(at, H1, 5)
+    for sender, number, life, why in (
+        (H2, 9, 9, "not the leader"),
+        (H1, 4, 1, "late reply"),
+        (H1, 9, 0, "late reply"),
+    ):
+        assert at.step(1.0, sender, SetReleased(CHESS, number, life)) == [Ignored("SetReleased", why)]
+    assert at.entries[CHESS].leader.agent == H1
+    at.step(1.0, H1, SetReleased(CHESS, 5, 1))
+    assert not at.entries
+
+
+@pytest.mark.spec("S-037", "S-027")
+def test_a_leader_that_gives_its_set_back_while_it_is_probed_leaves_it_to_the_one_that_suspects_it() -> None:
+    assert letters(probed().step(1.2, H1, SetReleased(CHESS, 1, 1))) == [reply(H2, 3, H2)]
 
 
 @pytest.mark.spec("S-037")

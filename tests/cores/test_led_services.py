@@ -60,6 +60,7 @@ from rostra.protocols.led.messages import (
     LocalMember,
     RegistrarsAsked,
     RegistrarsTold,
+    RootMoved,
     SequenceData,
     SequenceTaken,
     SpreadLetter,
@@ -74,7 +75,7 @@ from rostra.protocols.led.stays import LED
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.links.packets import Data, Hello
 from rostra.protocols.relaxed.domain import DomainServer
-from rostra.protocols.relaxed.gate import Gate
+from rostra.protocols.relaxed.gate import ClosedList, Gate
 from rostra.protocols.relaxed.local import LocalServer
 from rostra.protocols.relaxed.messages import Interest, ResolveReply, ResolveRequest
 from rostra.protocols.relaxed.registry import Registry
@@ -228,17 +229,17 @@ class Agent:
     def receive(self, source: Domain, letter: AnyLetter) -> list[Effect]:
         return self.step(Received(FR, CarriedLetter(source, H1, encode_letter(letter))))
 
-    def join(self) -> list[Effect]:
+    def join(self, *, closed: bool = False) -> list[Effect]:
         """Its claim is answered, and it is told the registrar."""
-        effects = self.step(Asked(self.ann, 2, JoinLed(self.group, online=False)))
+        effects = self.step(Asked(self.ann, 2, JoinLed(self.group, online=False, closed=closed)))
         claim = next(each.message for each in sent(effects) if isinstance(each.message, Claim))
         answer = ClaimAnswer(claim.id, H1, self.group, LED, 1)
         effects = self.step(Received(FR, answer))
         assert Answer(2, Done()) in effects
         return effects + self.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
 
-    def lead(self) -> None:
-        letters = [decode_letter(each.message.body) for each in carried(self.join())]
+    def lead(self, *, closed: bool = False) -> None:
+        letters = [decode_letter(each.message.body) for each in carried(self.join(closed=closed))]
         (asserted,) = [letter for letter in letters if isinstance(letter, Assert)]
         self.receive(EU, AssertReply(self.group, asserted.number, H1))
         assert self.led.trees[self.group].leads
@@ -360,7 +361,31 @@ def test_a_packet_of_an_agent_without_a_circuit_and_a_list_from_outside_the_scop
     ours = [letter for _, letter in letters(greeting) if isinstance(letter, Hello)][-1]
     effects = agent.receive(H2, Data(1 << 20, ours.mine, 1, 0, (attach,)))
     assert Ignored("AttachAsked", "out of scope") in effects
+    named = AttachNo(CHESS, 1, US), AttachOk(CHESS, 1, US), RootMoved(CHESS, US)
+    effects = agent.receive(H2, Data(1 << 20, ours.mine, 2, 0, named))
+    assert [each.what for each in effects if isinstance(each, Ignored)] == [
+        "AttachNo",
+        "AttachOk",
+        "RootMoved",
+    ]
+    assert {each.why for each in effects if isinstance(each, Ignored)} == {"out of scope"}
     assert agent.led.trees[CHESS].record is not None and not agent.led.trees[CHESS].record.children
+
+
+@pytest.mark.spec("C-167")
+def test_a_leader_lets_no_agent_attach_that_its_closed_set_is_not_for() -> None:
+    agent = Agent()
+    agent.local.gate.learn(ClosedList(EU, 1, ((CHESS.name, (H1, H3)),)))
+    agent.lead()
+    for host, number in ((H2, 0), (H3, 1)):
+        greeting = agent.receive(host, Hello(1 << 20, 0, "test", host, 1, 0, H1))
+        ours = [letter for _, letter in letters(greeting) if isinstance(letter, Hello)][-1]
+        attach = AttachAsked(CHESS, 1, (ListEntry(host, 1, 1, (LocalMember("bob#1"),)),))
+        effects = agent.receive(host, Data(1 << 20, ours.mine, 1, 0, (attach,)))
+        answers = [
+            each for _, letter in letters(effects) if isinstance(letter, Data) for each in letter.messages
+        ]
+        assert answers == [AttachOk(CHESS, 1, H1)] * number, host
 
 
 @pytest.mark.spec("S-028")
@@ -418,6 +443,17 @@ def test_an_outsider_is_sent_from_the_signpost_to_the_leader() -> None:
         6,
         [f"{H2}/bob#1", f"{h3}/eve#2"],
     )
+
+
+@pytest.mark.spec("S-052", "S-064")
+def test_a_set_with_members_and_without_a_leader_is_asked_for_again() -> None:
+    agent = Agent()
+    resolving(agent)
+    agent.step(Received(FR, RegistrarsTold(((EU, EU, 9),))))
+    query: Event = TimerFired(("led", "query", 1))
+    agent.step(query)
+    assert agent.receive(EU, LeaderTold(CHESS, 1, None)) == []
+    assert letters(agent.step(query)) == [(EU, LeaderAsked(CHESS, 1))]
 
 
 @pytest.mark.spec("S-054")

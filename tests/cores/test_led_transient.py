@@ -5,23 +5,27 @@ from typing import Any
 import pytest
 
 from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Ignored, Send, Tell
-from rostra.errors import BadInput, NotAvailable, NotOwner
+from rostra.errors import BadInput, NotAvailable, NotInScope, NotOwner
 from rostra.names import Domain, Endpoint, Group, parse_group_name
 from rostra.protocols.led import sequences
+from rostra.protocols.led.core import TreeReceived
 from rostra.protocols.led.messages import (
     AddAnswered,
     AddedToSet,
+    AttachAsked,
     DeletedFromSet,
     ListEntry,
     ListTold,
     LocalMember,
     MembersLeft,
     SequenceData,
+    SequenceDone,
     SequenceReplied,
     SequenceTaken,
     TransientGone,
 )
 from rostra.protocols.led.requests import (
+    AddRefused,
     ChangeSet,
     CloseSequence,
     CreateSet,
@@ -31,6 +35,7 @@ from rostra.protocols.led.requests import (
     OpenSequence,
     ResolveSet,
     SendSequence,
+    SequenceClosed,
     SequenceEnded,
     SequenceMessage,
     SequenceOpened,
@@ -43,7 +48,7 @@ from rostra.protocols.led.requests import (
 from rostra.protocols.led.sequences import VehiclePolicy
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.relaxed.requests import Denied, Done, Open, Resolve
-from tests.cores.test_led_services import CHESS, EU, H2, H3, Agent, letters
+from tests.cores.test_led_services import CHESS, EU, H2, H3, US, Agent, letters
 
 ANN = Endpoint("eu.fr.h1/ann#1")
 EVE, DAN = Endpoint("eu.fr.h2/eve#9"), Endpoint("eu.fr.h3/dan#4")
@@ -135,6 +140,25 @@ def test_a_member_that_confirms_when_it_was_given_up_is_taken_out_again() -> Non
     owner.transient(H2, AddAnswered(group, ("eve#9",)))
     assert owner.on_circuits[-1] == (H2, DeletedFromSet(group, ("eve#9",)))
     assert owner.led.transient.owned[group].members == ()
+
+
+@pytest.mark.spec("S-075", "S-078")
+@pytest.mark.parametrize("readmit", [False, True])
+def test_one_that_was_added_and_not_confirmed_before_a_cut_is_asked_again_or_reported(readmit: bool) -> None:
+    owner = Owner(H2)
+    (answer,) = [each for each in owner.ask(CreateSet(EU, 5, readmit)) if isinstance(each, Answer)]
+    group = answer.result.group
+    owner.ask(ChangeSet(group, add=(EVE,)))
+    out = owner.led._begin(1.0)
+    owner.led.transient.circuit_down(H2)
+    told = owner.notices(list(out))
+    owner.on_circuits.clear()
+    owner.led.transient.circuit_up(H2)
+    if readmit:
+        assert told == [] and owner.on_circuits == [(H2, AddedToSet(group, ("eve#9",)))]
+    else:
+        assert [(each.group, each.endpoint) for each in told] == [(group, EVE)] and not owner.on_circuits
+        assert isinstance(told[0], AddRefused) and not owner.led.wanted.hosts
 
 
 @pytest.mark.spec("S-073", "S-074")
@@ -434,3 +458,79 @@ def test_an_endpoint_that_left_is_a_destination_until_it_closes_though_others_of
     assert letters(agent.receive(H2, data)) == [(H2, SequenceTaken(CHESS, 3, 1, ("ann#1",)))]
     agent.step(EndpointGone(ANN))
     assert letters(agent.receive(H2, data)) == [(H2, SequenceTaken(CHESS, 3, 1, (), ("ann#1",)))]
+
+
+@pytest.mark.spec("S-072", "S-073")
+def test_a_set_and_its_members_are_inside_its_scope() -> None:
+    owner = Owner()
+    elsewhere = Endpoint("us.ny.h1/x#1")
+    for request in (CreateSet(US, 5), ChangeSet(owner.create(), add=(elsewhere,))):
+        (answer,) = [each.result for each in owner.ask(request) if isinstance(each, Answer)]
+        assert isinstance(answer, Denied) and answer.code == NotInScope.code
+    assert not owner.led.wanted.hosts and len(owner.led.transient.owned) == 1
+
+
+@pytest.mark.spec("S-082")
+def test_a_reply_reaches_the_source_alone() -> None:
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    other = SequenceReplied(THEIRS, number, "eve#9", "bob#2", b"yes")
+    assert owner.receive(H2, other) == [Ignored("SequenceReplied", "not a destination")]
+
+
+@pytest.mark.spec("S-084", "S-085")
+def test_a_sequence_ends_with_its_source_and_receivers_are_told() -> None:
+    owner = Owner(H2)
+    number = opened(owner, THEIRS, EVE)
+    done = SequenceDone(THEIRS, number, "ann#1", ("eve#9",))
+    assert letters(owner.step(EndpointGone(ANN))) == [(H2, done)]
+    assert not owner.led.sequences.opened and not owner.led.wanted.hosts
+    receiver = Owner()
+    told = receiver.receive(H2, SequenceDone(THEIRS, 3, "eve#9", ("ann#1", "bob#2")))
+    assert receiver.notices(told) == [SequenceClosed(EVE, THEIRS, 3)]
+
+
+@pytest.mark.spec("S-085")
+def test_the_source_is_no_destination_of_its_own() -> None:
+    agent = Owner()
+    agent.lead()
+    (answer,) = [each.result for each in agent.ask(OpenSequence(CHESS)) if isinstance(each, Answer)]
+    assert isinstance(answer, SequenceOpened) and answer.destinations == ()
+
+
+@pytest.mark.spec("S-081", "S-085")
+def test_a_circuit_that_is_lost_is_asked_for_again_before_its_host_counts_as_lost() -> None:
+    owner = Owner(H2)
+    wanted: list[Domain] = []
+    owner.led.circuits.want = lambda now, peer, post: bool(wanted.append(peer)) or True  # type: ignore[method-assign,assignment,func-returns-value]
+    number = opened(owner, THEIRS, EVE, DAN)
+    assert wanted == [H3], "the other one is up"
+    out = owner.led._begin(1.0)
+    owner.led.sequences.circuit_down(H2)
+    owner.led.sequences.fired(H2)
+    assert wanted == [H3, H2] and owner.notices(list(out)) == []
+    owner.led.sequences.circuit_up(H2)
+    owner.led.sequences.fired(H2)
+    assert owner.led.sequences.opened[number].destinations == (EVE, DAN)
+    owner.led.sequences.fired(H3)
+    assert owner.led.sequences.opened[number].destinations == (EVE,)
+
+
+@pytest.mark.spec("S-089")
+def test_a_closed_member_is_asked_about_each_sequence_of_a_source_and_about_none_after_its_end() -> None:
+    agent = Owner()
+    agent.lead(closed=True)
+
+    def said(number: int) -> list[Any]:
+        effects = agent.receive(H2, SequenceData(CHESS, number, "eve#9", 1, ("ann#1",), 1, b"e4"))
+        return [letter for to, letter in letters(effects) if to == H2]
+
+    assert said(3) == [SequenceTaken(CHESS, 3, 1, (), (), ("ann#1",))]
+    attach = AttachAsked(CHESS, 1, (ListEntry(H2, 1, 1, (LocalMember("eve#9"),)),))
+    agent.led._begin(0.0)
+    agent.led.tree_step(CHESS, TreeReceived(H2, attach))
+    assert said(3) == [SequenceTaken(CHESS, 3, 1, (), (), ("ann#1",))]
+    assert said(4) == [SequenceTaken(CHESS, 4, 1, ("ann#1",))]
+    for number in (3, 4):
+        agent.receive(H2, SequenceDone(CHESS, number, "eve#9", ("ann#1",)))
+    assert not agent.led.sequences._allowed

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.lednet import CHESS, LedNet
 
-from rostra.core.effects import Effect, Ignored, SetTimer
+from rostra.core.effects import CancelTimer, Effect, Ignored, SetTimer
 from rostra.names import Domain
 from rostra.protocols.led.config import STEPS_MAX, LedConfig
 from rostra.protocols.led.core import (
@@ -23,11 +23,14 @@ from rostra.protocols.led.core import (
     WantCircuit,
 )
 from rostra.protocols.led.messages import (
+    RESIGNED,
     Assert,
     AttachAsked,
     AttachNo,
     AttachOk,
     DetachedFromSet,
+    EntryChange,
+    ListChanges,
     ListEntry,
     ListReport,
     LocalMember,
@@ -215,6 +218,27 @@ def test_an_agent_that_is_refused_waits_and_asserts_with_a_suspicion() -> None:
 
 
 @pytest.mark.spec("S-041")
+def test_two_agents_that_refused_each_other_do_not_assert_again_at_the_same_moment() -> None:
+    waits = set()
+    for host in EVERYONE[2:]:
+        core = TreeCore(AgentId(host, 1), CHESS, CONFIG)
+        core.step(MemberCame(LocalMember("a#1")), EVERYONE)
+        core.step(LeaderNamed(core.state.number, H2), EVERYONE)
+        effects = core.step(TreeReceived(H2, AttachNo(CHESS, core.state.number)), EVERYONE)
+        waits.add(timer(effects, "assert"))
+    assert len(waits) == len(EVERYONE[2:])
+
+
+@pytest.mark.spec("S-041", "S-070")
+def test_a_child_that_asks_to_attach_anew_is_no_child_of_an_agent_that_does_not_lead() -> None:
+    """It has lost us for its parent before we knew: it is not to be listed by two ways."""
+    core = child(H3)
+    effects = core.step(TreeReceived(H3, AttachAsked(CHESS, 9, listed(H3))), EVERYONE)
+    assert sent(effects) == [(H3, AttachNo(CHESS, 9, H2))]
+    assert [entry.origin for entry in core.entries] == [H1]
+
+
+@pytest.mark.spec("S-041")
 def test_an_agent_is_sent_on_to_the_parent_so_many_times_and_then_contends() -> None:
     core = attaching()
     for step in range(STEPS_MAX):
@@ -303,6 +327,34 @@ def test_a_child_moves_to_the_root_and_leaves_its_parent_when_it_is_in() -> None
     assert standing(core) == Child(H3, H3, asked.entries)
 
 
+@pytest.mark.spec("S-027", "S-042")
+def test_an_agent_that_has_nothing_left_detaches_from_all_that_may_list_it() -> None:
+    """Also from one that it asked to be its parent: the answer may be on its way."""
+    for core, above in ((attaching(), [H2]), (child(), [H2]), (child(root=H3), [H2, H3])):
+        if len(above) == 2:
+            core.step(SetTimerFired("flatten"), EVERYONE)
+        effects = core.step(MemberWent("a#1"), EVERYONE)
+        assert sent(effects) == [(each, DetachedFromSet(CHESS)) for each in above]
+        assert core.record is None
+
+
+@pytest.mark.spec("S-042", "S-061")
+def test_an_agent_that_waits_no_longer_for_a_parent_detaches_from_it() -> None:
+    core = attaching(H3)
+    effects = core.step(SetTimerFired("connect"), EVERYONE)
+    assert sent(effects) == [(H2, DetachedFromSet(CHESS))] and len(asserted(effects)) == 1
+
+
+@pytest.mark.spec("S-043", "S-042")
+def test_answers_to_an_older_question_move_no_child() -> None:
+    core = child(root=H3)
+    core.step(SetTimerFired("flatten"), EVERYONE)
+    before = core.state
+    for late in (AttachOk(CHESS, before.number - 1, H3), AttachNo(CHESS, before.number - 1)):
+        assert core.step(TreeReceived(H3, late), EVERYONE) == [Ignored(type(late).__name__, "late reply")]
+    assert core.state == before
+
+
 @pytest.mark.spec("S-043")
 @pytest.mark.parametrize("how", ["no", "lost", "silent"])
 def test_a_child_that_the_root_does_not_take_stays_with_its_parent(how: str) -> None:
@@ -315,8 +367,152 @@ def test_a_child_that_the_root_does_not_take_stays_with_its_parent(how: str) -> 
             effects = core.step(CircuitDown(H3), (H2,))
         case _:
             effects = core.step(SetTimerFired("connect"), EVERYONE)
-    assert isinstance(standing(core), Child) and standing(core).parent == H2
-    assert standing(core).moving is None and asserted(effects) == []
+    assert standing(core) == Child(H2, H2, standing(core).sent) and asserted(effects) == []
+    assert sent(effects) == ([(H3, DetachedFromSet(CHESS))] if how == "silent" else [])
+    assert not any(isinstance(each, SetTimer) for each in effects), "until it hears of another root"
+
+
+@pytest.mark.spec("S-043", "S-061")
+def test_a_child_that_loses_its_parent_while_it_moves_to_the_root_goes_on_moving() -> None:
+    core = child(root=H3)
+    ((_, asked),) = sent(core.step(SetTimerFired("flatten"), EVERYONE))
+    assert core.step(CircuitDown(H2), (H3,)) == []
+    core.step(TreeReceived(H3, AttachOk(CHESS, asked.number, H3)), (H3,))
+    assert standing(core) == Child(H3, H3, asked.entries)
+
+
+@pytest.mark.spec("S-043", "S-064")
+def test_a_child_that_leads_from_now_on_tells_its_children() -> None:
+    core = child(H3)
+    core.step(CircuitDown(H2), (H3,))
+    core.step(SetTimerFired("connect"), (H3,))
+    effects = core.step(LeaderNamed(core.state.number, H1), (H3,))
+    assert sent(effects) == [(H3, RootMoved(CHESS, H1))] and core.took_over
+
+
+@pytest.mark.spec("S-012", "S-043")
+@pytest.mark.parametrize("onward", [None, H4, H1, H2])
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_child_whose_parent_resigns_goes_on_to_the_root_or_where_it_is_sent_or_contends(
+    onward: Domain | None, moves: bool
+) -> None:
+    core = child(root=H3)
+    if moves:
+        core.step(SetTimerFired("flatten"), EVERYONE)
+    before = standing(core)
+    effects = core.step(TreeReceived(H2, AttachNo(CHESS, RESIGNED, onward)), EVERYONE)
+    if moves:
+        assert standing(core) == before.moving and sent(effects) == asserted(effects) == []
+    elif onward == H4:
+        assert [to for to, _ in sent(effects)] == [H4] and standing(core).parent == H4
+    else:
+        assert [each.suspect for each in asserted(effects)] == [None]
+
+
+@pytest.mark.spec("S-043", "S-070")
+def test_a_root_is_believed_from_the_parent_alone_and_is_never_the_agent_itself() -> None:
+    core = child(H3)
+    before = core.state
+    ignored = [Ignored("RootMoved", "not our parent")]
+    for peer, root in ((H3, H4), (H2, H1)):
+        assert core.step(TreeReceived(peer, RootMoved(CHESS, root)), EVERYONE) == ignored
+    assert core.state == before
+    assert sent(core.step(TreeReceived(H2, RootMoved(CHESS, H4)), EVERYONE)) == [(H3, RootMoved(CHESS, H4))]
+
+
+@pytest.mark.spec("S-045")
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_changes_while_an_agent_attaches_is_reported_when_it_is_in(moves: bool) -> None:
+    core = child(root=H3) if moves else attaching()
+    if moves:
+        core.step(SetTimerFired("flatten"), EVERYONE)
+    number, above = core.state.number, H3 if moves else H2
+    core.step(MemberCame(LocalMember("b#1")), EVERYONE)
+    effects = core.step(TreeReceived(above, AttachOk(CHESS, number, above)), EVERYONE)
+    assert moves or timer(effects, "report") == CONFIG.report_s
+    ((to, report),) = sent(core.step(SetTimerFired("report"), EVERYONE))
+    assert (to, [member.name for member in report.entries[0].members]) == (above, ["a#1", "b#1"])
+
+
+@pytest.mark.spec("S-042", "S-061")
+def test_an_agent_whose_circuit_is_lost_while_it_attaches_asks_again_with_its_list_of_then() -> None:
+    core = attaching()
+    assert WantCircuit(H2) in core.step(CircuitDown(H2), ())
+    core.step(MemberCame(LocalMember("b#1")), ())
+    ((to, asked),) = sent(core.step(CircuitUp(H2), EVERYONE))
+    assert (to, type(asked), len(asked.entries[0].members)) == (H2, AttachAsked, 2)
+
+
+@pytest.mark.spec("S-049")
+def test_a_list_that_is_again_what_the_parent_has_is_not_sent() -> None:
+    core = child(H3)
+    entries = core.entries
+    core.step(TreeReceived(H3, ListReport(CHESS, listed(H3, 2))), EVERYONE)
+    core.step(TreeReceived(H3, ListReport(CHESS, listed(H3, 1))), EVERYONE)
+    assert core.entries == entries
+    assert sent(core.step(SetTimerFired("report"), EVERYONE)) == []
+
+
+@pytest.mark.spec("S-046")
+def test_changes_of_an_agent_that_the_child_did_not_list_are_no_list() -> None:
+    core = leader(H3)
+    before = core.state
+    part = EntryChange(H5, 2, (LocalMember("m#1"),))
+    effects = core.step(TreeReceived(H3, ListChanges(CHESS, (), (part,))), EVERYONE)
+    assert effects == [Ignored("ListChanges", "not a list")] and core.state == before
+
+
+# Children in doubt
+
+
+def doubting() -> TreeCore:
+    core = TreeCore(AgentId(H1, 1), CHESS, LedConfig(grace_s=5.0))
+    core.step(MemberCame(LocalMember("a#1")), EVERYONE)
+    core.step(LeaderNamed(core.state.number, H1), EVERYONE)
+    core.step(TreeReceived(H2, AttachAsked(CHESS, 1, listed(H2))), EVERYONE)
+    core.step(CircuitDown(H2), ())
+    return core
+
+
+@pytest.mark.spec("S-063", "S-042")
+def test_a_child_in_doubt_reports_nothing_until_it_has_attached_again() -> None:
+    core = doubting()
+    before = core.state
+    effects = core.step(TreeReceived(H2, ListReport(CHESS, listed(H2, 2))), EVERYONE)
+    assert effects == [Ignored("ListReport", "not a child")] and core.state == before
+    core.step(TreeReceived(H2, AttachAsked(CHESS, 2, listed(H2, 2))), EVERYONE)
+    assert not any(entry.in_doubt for entry in core.entries)
+
+
+@pytest.mark.spec("S-063")
+def test_a_child_that_is_lost_a_second_time_has_the_whole_grace_again() -> None:
+    core = doubting()
+    attached = core.step(TreeReceived(H2, AttachAsked(CHESS, 2, listed(H2))), EVERYONE)
+    assert any(isinstance(each, CancelTimer) and each.timer[1] == f"grace {H2}" for each in attached)
+    assert timer(core.step(CircuitDown(H2), ()), f"grace {H2}") == 5.0
+
+
+@pytest.mark.spec("S-063")
+def test_a_circuit_that_comes_and_goes_before_the_child_attached_again_costs_no_grace() -> None:
+    core = doubting()
+    before = core.state
+    assert core.step(CircuitUp(H2), EVERYONE) == [] == core.step(CircuitDown(H2), ())
+    assert core.state == before
+    core.step(SetTimerFired(f"grace {H2}"), ())
+    assert [entry.origin for entry in core.entries] == [H1]
+
+
+@pytest.mark.spec("S-063", "S-048")
+def test_of_two_equally_old_statements_the_one_without_doubt_counts() -> None:
+    core = doubting()
+    core.step(TreeReceived(H4, AttachAsked(CHESS, 1, (*listed(H2), *listed(H4)))), EVERYONE)
+    assert [(entry.origin, entry.in_doubt) for entry in core.entries] == [
+        (H1, False),
+        (H2, False),
+        (H4, False),
+    ]
+    core.step(TreeReceived(H4, DetachedFromSet(CHESS)), EVERYONE)
+    assert [(entry.origin, entry.in_doubt) for entry in core.entries] == [(H1, False), (H2, True)]
 
 
 @pytest.mark.spec("S-049")

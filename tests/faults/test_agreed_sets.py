@@ -352,3 +352,58 @@ def test_nobody_is_in_doubt_without_a_fault_however_far_up_the_core_set_is(seed:
     world.run(10.0)
     for each in candidates:
         assert not [item for item in each.agreed[group].items if isinstance(item, MemberBlocked)]
+
+
+def test_a_view_says_which_domains_were_lost_with_its_failed_members() -> None:
+    """A site is for the set to lose; a host, for the server that it is below."""
+    world = made()
+    ann, bob, eve, dan = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1", "eu.fr.h2")
+    assert [each.agreed[KEY].view.without for each in (ann, bob, eve, dan)] == [()] * 4
+
+    world.crash("eu.fr.h2")
+    world.run(10.0)
+    assert ann.agreed[KEY].view.without == (Domain("eu.fr.h2"),)
+    assert bob.agreed[KEY].view.failed == (dan.address,) and bob.agreed[KEY].view.without == ()
+    world.cut("eu.de")
+    world.run(10.0)
+    for each in (ann, eve):
+        view = each.agreed[KEY].view
+        assert (view.failed, view.without, view.suspects) == ((bob.address,), (Domain("eu.de"),), ())
+    gone = eve.address
+    eve.kill()
+    world.run(5.0)
+    view = ann.agreed[KEY].view
+    assert (view.failed, view.without) == ((gone,), ()), "of this view, not of one before"
+
+
+def test_a_view_agreed_before_a_lost_host_is_removed_says_who_may_be_dead() -> None:
+    world = made()
+    ann, dan = joined(world, "eu.fr.h1", "eu.fr.h2")
+    late = world.program("eu.fr.h1", "late")
+    server = world.processes[Domain("eu.fr")].stack[AGREED_SERVER]
+    world.crash("eu.fr.h2")
+    while not server._lost:
+        world.run(0.05)
+    late.join_agreed(EU)
+    world.run(0.4)
+    listed = [item for item in ann.agreed[KEY].items if isinstance(item, MemberView)][-1]
+    assert members(ann) == (ann.address, dan.address, late.address)
+    assert listed.suspects == late.agreed[KEY].view.suspects == (dan.address,)
+    world.run(5.0)
+    last = ann.agreed[KEY].view
+    assert (last.failed, last.suspects, last.without) == ((dan.address,), (), (Domain("eu.fr.h2"),))
+
+
+def test_a_view_that_a_coordinator_commits_without_a_silent_server_says_who_is_behind_it() -> None:
+    """The change that finds it: the next one removes its members."""
+    world = made()
+    ann, bob, _eve = joined(world, "eu.fr.h1", "eu.de.h1", "eu.it.h1")
+    late = world.program("eu.fr.h2", "late")
+    world.run(0.5)
+    late.join_agreed(EU)
+    world.run(0.01)
+    world.cut("eu.de")
+    world.run(10.0)
+    items = [item for item in ann.agreed[KEY].items if isinstance(item, MemberView)]
+    assert [bob.address in each.suspects for each in items if late.address in dict(each.joined)] == [True]
+    assert items[-1].failed == (bob.address,) and items[-1].without == (Domain("eu.de"),)

@@ -30,6 +30,13 @@ def test_one_side_lives_while_processes_stand_still(seed: int) -> None:
     storm(seed, "living")
 
 
+@pytest.mark.spec("V-099", "V-100")
+@pytest.mark.parametrize("seed", [*few_of(2, 6), 21])
+def test_a_side_that_is_ended_did_not_live_and_joins_again(seed: int) -> None:
+    """21: a member that joined while its side was in doubt, and was ended before its first view."""
+    storm(seed, "settled")
+
+
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:

@@ -24,5 +24,5 @@ def test_ctrl_c_says_that_nothing_was_broken_until_then(words: tuple[str, ...]) 
             out, err = tool.communicate(timeout=WITHIN_S)
         finally:
             tool.kill()
-    assert (tool.returncode, out) == (130, "")
+    assert (tool.returncode, out) == (130, ""), err
     assert "Traceback" not in err and err.endswith("no promise was broken until then\n")

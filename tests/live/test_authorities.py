@@ -74,6 +74,14 @@ async def test_authorities_that_are_killed_started_again_and_revoked(tmp_path: P
                     await watch.ready()
                     with pytest.raises(NotAuthorised, match="not on the list"):
                         await eve.join("acme!payroll")
+                    (word := tmp_path / "word").write_text("open sesame\n")
+                    join = ["join", "acme!payroll", "--credential-file", str(word), "--", "true"]
+                    subprocess.run(
+                        [sys.executable, "-m", "rostra", *join],
+                        env={**os.environ, "ROSTRA_AGENT": lab.socket("lab.h2")},
+                        check=True,
+                        capture_output=True,
+                    )
                     process.kill()
                     process.wait()
                     with pytest.raises(AuthUnavailable):

@@ -176,7 +176,9 @@ async def test_an_administrator_assigns_a_name_and_closes_a_group(sites: Lab) ->
     assert (
         ordered(sites, "list", "eu", "-o", "jsonl").stdout == '{"name":"lounge/chess","holder":"the club"}\n'
     )
-    assert ordered(sites, "release", chess).returncode == 0
+    mistyped = ordered(sites, "release", "lounge/ches@eu")
+    assert mistyped.stderr == "lounge/ches@eu was nobody's\nclosest of the assigned names: lounge/chess@eu\n"
+    assert ordered(sites, "release", chess).stderr == "lounge/chess@eu is nobody's\n"
 
     mistyped = ordered(sites, "close", "vault@eu", "eu.de", "eu.frr")
     assert mistyped.returncode == EXIT_MISUSE and "no domain eu.frr is known here" in mistyped.stderr

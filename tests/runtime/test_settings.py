@@ -1,6 +1,7 @@
 """Flags before variables, variables before the file, the file before defaults; and what SIGHUP takes over."""
 
 import asyncio
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,14 @@ def test_the_number_of_lanes_is_of_the_world_file_and_bounded() -> None:
 def test_an_early_flush_is_chosen_in_the_world_file() -> None:
     assert not parse_world(TEXT).agreed.early_flush
     assert parse_world(f"{TEXT}[agreed]\nearly_flush = true\n").agreed.early_flush
+
+
+def test_a_blocked_side_is_ended_only_if_the_world_file_says_after_how_long() -> None:
+    assert parse_world(TEXT).agreed.settle_s == inf
+    assert parse_world(f"{TEXT}[agreed]\nsettle_s = 3\n").agreed.settle_s == 3.0
+    for wrong in ("0", "-1", "nan", '"3"'):
+        with pytest.raises(BadInput, match=r"\[agreed\] settle_s"):
+            parse_world(f"{TEXT}[agreed]\nsettle_s = {wrong}\n")
 
 
 @pytest.mark.parametrize(

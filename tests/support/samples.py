@@ -215,7 +215,7 @@ MESSAGES: list[Any] = [
     branch.MemberAnswer(CHESS, ASKED),
     branch.MemberAnswer(CHESS, ASKED, "NOT_ALLOWED", "it is relaxed, none"),
     branch.ViewTold(CHESS, (H1, H2), VIEW_1, None, LISTED, fence=7, parts=((ANNS,), (BOBS,))),
-    branch.ViewTold(CHESS, (H1,), VIEW_2, VIEW_1, (), (ANNS,), (BOBS,), 7, "1 of 3 are here"),
+    branch.ViewTold(CHESS, (H1,), VIEW_2, VIEW_1, (), (ANNS,), (BOBS,), 7, "1 of 3 are here", lost=(H2,)),
     branch.ViewTaken(CHESS, H1, VIEW_1),
     branch.ViewTaken(CHESS, H1, (0, 0, None), whole=True),
     branch.HostHolds(CHESS, ASKED, LISTED[:1], AGREED),

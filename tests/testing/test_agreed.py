@@ -1,10 +1,12 @@
 """Agreed groups in a pretended world: programs that use the library, through crashes and cuts."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 import rostra
+from rostra.cli.views import document, show_group
 from rostra.errors import BadInput, NoSuchGroup, NotAllowed
 from rostra.names import host_of
 from rostra.testing import World
@@ -72,6 +74,34 @@ def test_a_host_that_dies_has_failed_and_the_others_move_up(world: World) -> Non
     assert players[1].hosts == ["paris.h2", "paris.h3"]
     assert [player.view.rank for player in players[1:]] == [0, 1]
     assert [str(host_of(each)) for each in players[1].view.failed] == ["paris.h1"]
+
+
+def test_who_may_be_dead_is_shown_before_it_is_removed_and_the_lost_host_after_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    players = started(world)
+    shown: list[tuple[list[str], tuple[str, ...]]] = []
+
+    async def look() -> None:
+        async with rostra.connect() as me:
+            while len(shown) < 2:
+                info = await me.groups.look("chess", "paris")
+                seen = [str(host_of(each)) for each in info.view.suspects], info.view.without
+                if any(seen) and seen not in shown:
+                    shown.append(seen)
+                    show_group(info)
+                    assert document(info)["view"]["suspects"] == list(info.view.suspects)
+                await asyncio.sleep(0.1)
+
+    world.start("paris.h2", look())
+    world.run(for_s=1)
+    assert shown == []
+    world.crash("paris.h1")
+    world.run(for_s=15)
+    assert shown == [(["paris.h1"], ()), ([], ("paris.h1",))]
+    remarks = capsys.readouterr().err
+    assert "cannot reach paris.h1/" in remarks and "members failed with paris.h1\n" in remarks
+    assert players[1].view.without == ("paris.h1",) and players[1].view.suspects == ()
 
 
 def test_a_minority_is_blocked_and_the_majority_has_a_larger_fence(world: World) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import rostra
-from rostra.errors import BadInput, NoSuchGroup, NotOwner, Unreachable, VehicleBroken
+from rostra.errors import BadInput, NoSuchGroup, NotInScope, NotOwner, Unreachable, VehicleBroken
 from rostra.names import host_of
 from rostra.protocols.led.requests import ChangeSet
 from rostra.testing import World
@@ -263,3 +264,51 @@ def test_each_operation_is_for_its_kind_of_set(world: World) -> None:
 
 async def _joined(me: rostra.Me, name: str) -> object:
     return await me.join(name, "eu", membership="led")
+
+
+@pytest.mark.spec("S-003")
+def test_who_is_outside_the_scope_is_refused_at_once() -> None:
+    world = World({"eu.paris": 2, "us.boston": 1}, seed=5)
+    try:
+        inside, *_ = there(world, "eu.paris.h2", "eu.paris.h1", group="team")
+        outside, *_ = there(world, "us.boston.h1")
+        owner = owned(world, [inside])
+        asked = (outside.me.sequence("team", "eu"), outside.me.resolve(owner.set.name, "eu"))
+        for [refused] in [do(world, "us.boston.h1", each, for_s=0.2) for each in asked]:
+            assert isinstance(refused, NotInScope)
+            assert "use a scope that contains it: us.boston.h1, us.boston, us, world" in refused.fix
+    finally:
+        world.close()
+
+
+def test_loops_over_sets_and_sequences_end_with_their_endpoint(world: World) -> None:
+    (member,) = there(world, "eu.paris.h2")
+    ended: list[str] = []
+
+    async def follow(items: Any, name: str) -> None:
+        async for _ in items:
+            pass
+        ended.append(name)
+
+    async def run() -> None:
+        async with rostra.connect() as me, asyncio.TaskGroup() as tasks:
+            mine = await me.create_set("eu")
+            await mine.add(member.me.endpoint)
+            async for _ in mine:
+                break
+            tasks.create_task(follow(mine, "set"))
+            tasks.create_task(follow(await mine.sequence(), "sequence"))
+            await asyncio.sleep(1.0)
+            await me.close()
+
+    world.start("eu.paris.h1", run())
+    world.run(for_s=5)
+    assert sorted(ended) == ["sequence", "set"]
+
+
+def test_a_sequence_to_a_group_of_another_kind_says_what_it_is_for(world: World) -> None:
+    member, *_ = there(world, "eu.paris.h1")
+    do(world, "eu.paris.h1", member.me.join("lounge", "eu"))
+    [refused] = do(world, "eu.paris.h1", member.me.sequence("lounge", "eu"), for_s=10)
+    assert isinstance(refused, NoSuchGroup)
+    assert refused.what == "there is no led group or transient set lounge@eu"

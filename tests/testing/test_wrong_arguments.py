@@ -1,13 +1,14 @@
 """Arguments of a wrong type, and settings that a kind of group does not have: the call raises and says which,
 and everything else of the connection goes on."""
 
+import warnings
 from typing import Any
 
 import pytest
 
 import rostra
 from examples.counter import Counter
-from rostra.errors import BadInput, BadName
+from rostra.errors import BadInput, BadName, NotInScope
 from rostra.protocols.agreed.calls import SetVerb
 from rostra.testing import World, Worlds
 
@@ -36,6 +37,11 @@ def world(rostra_world: Worlds) -> World:
         ({"membership": "led", "create": False}, 'create with membership="led"', 'add membership="agreed"'),
         ({"role": "submit"}, 'role with delivery="none"', 'add delivery="fifo"'),
         ({"slow": "expel"}, 'slow with delivery="none"', 'add delivery="fifo"'),
+        (
+            {"membership": "led", "delivery": "atomic", "role": "submit"},
+            'role with delivery="atomic"',
+            "leave it out: all members send and receive",
+        ),
         ({"delivery": "fifo", "stable": "disk"}, 'stable with delivery="fifo"', 'add delivery="atomic"'),
         ({"membership": "agreed", "order": "hub"}, 'order with delivery="none"', 'add delivery="atomic"'),
         ({"take": print}, 'take with delivery="none"', 'add delivery="atomic"'),
@@ -107,6 +113,47 @@ async def test_a_name_that_is_no_text_is_said_to_be_none(world: World) -> None:
             await me.send_to([7], b"e4")  # type: ignore[list-item]
     with pytest.raises(BadName, match="name 7 is no text"):
         rostra.connect(HOST, name=7)  # type: ignore[arg-type]
+
+
+async def test_a_scope_within_the_name_is_two_arguments(world: World) -> None:
+    """As groups are printed. It was a group of that name in the world, in which no other program is."""
+    async with rostra.connect(HOST) as me:
+        for asks in (me.join, me.watch, me.sequence):
+            with pytest.raises(
+                BadInput, match=r"has a scope in its name; write two arguments: 'chess', 'eu'"
+            ):
+                asks("chess@eu")
+        for scope in ("world", None):
+            with pytest.raises(BadInput, match="write two arguments"):
+                await me.resolve("chess@eu", scope)
+        async with me.join("ann@mars"):  # a name like any other
+            pass
+
+
+async def test_what_is_not_awaited_says_that_it_did_nothing(world: World) -> None:
+    async with rostra.connect(HOST) as me:
+        with pytest.warns(RuntimeWarning, match=r"join\(...\) did nothing: write `async with`, or `await`"):
+            me.join("chess", "eu")
+        with pytest.warns(RuntimeWarning, match=r"watch\(...\) did nothing"):
+            me.watch("chess", "eu")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            async with me.join("chess", "eu"):
+                await (await me.watch("chess", "eu")).close()
+                async for _ in me.watch("chess", "eu"):
+                    break
+
+
+async def test_a_list_of_domains_is_no_text(world: World) -> None:
+    async with rostra.connect_admin(HOST) as admin:
+        with pytest.raises(BadInput, match=r"allowed='eu.paris.h1'; write a list: \['eu.paris.h1'\]"):
+            await admin.close_group("vault", "eu.paris.h1")
+
+
+async def test_a_group_of_open_scope_shows_itself_to_its_members(world: World) -> None:
+    async with rostra.connect(HOST) as me:
+        with pytest.raises(NotInScope, match="only members see a group of open scope: join it"):
+            await me.resolve("chess", rostra.OPEN)
 
 
 async def test_an_agent_that_is_asked_what_is_for_a_server_says_so(world: World) -> None:

@@ -83,6 +83,9 @@ def delegate(
     write_key(to, made, is_new=True)
     write_key(above, now_above)
     remark(f"{to} holds the key of {made.name}, for {days} days")
+    first = min(made.chain, key=lambda link: link.until_ms)
+    if first.name != made.name:
+        remark(f"but no longer than that of {first.name}: until {_day(first.until_ms)}")
     return EXIT_OK
 
 
@@ -124,8 +127,11 @@ def show(file: KeyPath) -> int:
     held = read_key(file)
     say(f"{held.name} of the world {held.world}, public key {held.signer.key.hex()}")
     for link in held.chain:
-        until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(link.until_ms / 1000))
-        say(f"  established as {link.name} until {until}")
+        say(f"  established as {link.name} until {_day(link.until_ms)}")
     for name in sorted(held.issued):
         say(f"  has established {name}")
     return EXIT_OK
+
+
+def _day(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at_ms / 1000))

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from rostra.cli.output import text_of
 from rostra.client import Cause, Change, Gap, Joined, Left, Members, Message, Only, View, Without
+from rostra.groups.kinds import MembershipKind
 from rostra.names import Group
 
 NAMES_MAX: Final = 10
@@ -51,6 +52,10 @@ def document(group: Group, change: Change | Message, members: Members, at: float
             }
         case Gap(missed, sender, first):
             said |= {"missed": missed} | ({"sender": sender, "first": first} if sender else {})
+    if said.get("cause") == Cause.MERGE.value:
+        listed = change.members if isinstance(change, Joined) else members
+        if any(each.kind is not None and each.kind.membership is MembershipKind.LED for each in listed):
+            said["led"] = True  # a leader's list does not say why it is another one
     return said
 
 
@@ -86,10 +91,10 @@ def _texts(kind: str, said: Mapping[str, Any], names_max: int) -> Iterator[str]:
         case "joined" if said["cause"] == Cause.JOIN.value:
             yield from _names(who, " joined", names_max or NAMES_MAX)
         case "joined":
-            yield from _names(who, " is in sight again", names_max)
+            yield from _names(who, " is listed" if "led" in said else " is in sight again", names_max)
         case "left":
             how = {Cause.LEAVE.value: "left", Cause.CRASH.value: "crashed"}.get(
-                said["cause"], "went meanwhile"
+                said["cause"], "is not listed any more" if "led" in said else "went meanwhile"
             )
             words = f': "{said["meta"]}"' if said["meta"] else ""
             yield from _names(who, f" {how}{words}", names_max or NAMES_MAX)

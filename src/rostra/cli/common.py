@@ -145,6 +145,26 @@ OwnToken = Annotated[
     ),
 ]
 
+CredentialFile = Annotated[
+    str | None,
+    option(
+        "--credential-file",
+        metavar="FILE",
+        help="Holds what is shown to the authority of a restricted name, such as acme!payroll.",
+    ),
+]
+
+
+def read_credential(file: str | None) -> bytes:
+    """Without the end of its last line, which editors write."""
+    try:
+        return b"" if file is None else Path(file).read_bytes().removesuffix(b"\n")
+    except OSError as error:
+        raise BadInput(
+            f"cannot read credential file {file}: {error.strerror}", fix="name a file that you may read"
+        ) from None
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -4,12 +4,22 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Coroutine, Iterator, Sequence
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, perhaps_another, within_scope
-from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
+from rostra.cli.common import (
+    EXIT_OK,
+    Agent,
+    CredentialFile,
+    OwnToken,
+    command,
+    read_credential,
+    remark,
+    run_client,
+)
 from rostra.cli.following import end, follow, start, told_states, until_told
 from rostra.cli.house import CommandAfter, after
 from rostra.cli.orders import LeaveReply, parse_order
@@ -17,6 +27,11 @@ from rostra.cli.output import Format, OutputFormat
 from rostra.client import Me, Membership, Message
 from rostra.errors import NotAllowed
 from rostra.names import Group, host_of
+
+
+class WeakChoice(StrEnum):
+    RELAXED = "relaxed"
+    LED = "led"
 
 
 def register(app: typer.Typer) -> None:
@@ -37,8 +52,15 @@ def join(
         str, typer.Option("--note", metavar="TEXT", help="Shown to all members beside our address.")
     ] = "",
     permanent: Annotated[
-        bool, typer.Option("--permanent", help="The group must be one that an administrator registered.")
+        bool, typer.Option("--permanent", help="The group must be one that rostra name register registered.")
     ] = False,
+    membership: Annotated[
+        WeakChoice,
+        typer.Option(
+            "--membership", help="What the group is: relaxed, or led, with one leader for the list."
+        ),
+    ] = WeakChoice.RELAXED,
+    credential_file: CredentialFile = None,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = OutputFormat.TABLE,
@@ -55,15 +77,24 @@ def join(
 
         rostra join lounge --name tess
         rostra join web@eu.paris --note port=8080 -- python3 -m http.server 8080
+        rostra join 'acme!payroll@eu' --membership led --credential-file word.txt
     """
     key = group_of(group, scope)
+    how = _How(note.encode(), permanent, membership, read_credential(credential_file))
     with within_scope(key, agent), _of_another_kind(key):
-        return run_client(_join(key, name, note, permanent, agent, output, after(ctx)))
+        return run_client(_join(key, name, how, agent, output, after(ctx)))
+
+
+class _How(NamedTuple):
+    meta: bytes
+    permanent: bool
+    membership: WeakChoice
+    credential: bytes
 
 
 @contextlib.contextmanager
 def _of_another_kind(group: Group) -> Iterator[None]:
-    """No option of this command chooses the kind that the group has: which commands fit it."""
+    """Which commands fit a group that is neither relaxed nor led without delivery."""
     try:
         yield
     except NotAllowed as error:
@@ -76,8 +107,7 @@ def _of_another_kind(group: Group) -> Iterator[None]:
 async def _join(
     group: Group,
     name: str | None,
-    note: str,
-    permanent: bool,
+    how: _How,
     agent: str | None,
     output: OutputFormat,
     words: Sequence[str],
@@ -92,7 +122,14 @@ async def _join(
             rejoin_within_s=None,
             on_state=told_states(),
         ) as me,
-        me.join(group.name, group.scope, meta=note.encode(), permanent=permanent) as joined,
+        me.join(
+            group.name,
+            group.scope,
+            membership=how.membership.value,
+            meta=how.meta,
+            permanent=how.permanent,
+            credential=how.credential,
+        ) as joined,
     ):
         remark(f"{me.endpoint} is in {group}")
         work = (

@@ -50,7 +50,8 @@ def lead(
         typer.Option(
             "--survive",
             metavar="RULE",
-            help="Which side of a partition has a leader: a rule under which at most one side lives.",
+            help="Which side of a partition has a leader: a rule under which at most one side "
+            "lives. Unless one is named: primary if the scope's server has replicas, else majority.",
         ),
     ] = SURVIVE,
     grace: Annotated[

@@ -6,7 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rostra.cli.asking import GroupName, Scope, endpoint, group_of, members_of
+from rostra.cli.asking import (
+    GroupName,
+    Scope,
+    closest_groups,
+    endpoint,
+    group_of,
+    groups_of,
+    members_of,
+)
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.orders import LeaveOrder, parse_answer
@@ -82,11 +90,12 @@ def choose(
     here = [Endpoint(each) for each in members_of(document, group) if not is_own(each)]
     chosen = [each for each in here if name is None or name_of(each) == name]
     if not chosen:
-        others = ", ".join(sorted(here)) or "nobody"
         who = f"{host}/{name}" if name else f"nobody of {host}"
-        raise NotMember(
-            f"{who} is {'not ' if name else ''}in {group}", fix=f"of this host, in the group: {others}"
-        )
+        fix = f"of this host, in the group: {', '.join(sorted(here)) or 'nobody'}"
+        joined = [each for each in groups_of(document) if members_of(document, each)]
+        if not here and (meant := closest_groups(joined, group, cutoff=0.6)):
+            fix = f"closest of the groups that have members of this host: {', '.join(meant)}"
+        raise NotMember(f"{who} is {'not ' if name else ''}in {group}", fix=fix)
     if len(chosen) > 1 and not every:
         names = ", ".join(sorted(name_of(each) for each in chosen))
         raise NotMember(

@@ -5,14 +5,22 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.asking import CONNECT_TIMEOUT_S, GroupName, Scope, check_known, group_of, known_domains
+from rostra.cli.asking import (
+    CONNECT_TIMEOUT_S,
+    GroupName,
+    Scope,
+    check_known,
+    closest_groups,
+    group_of,
+    known_domains,
+)
 from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand, HouseGroup
 from rostra.cli.output import Format, OutputFormat, show_rows, show_table
 from rostra.client import Admin, connect_admin
-from rostra.names import Domain, Group, parse_domain, parse_scope
+from rostra.names import Domain, Group, make_group, parse_domain, parse_scope
 
-HELP = """Assign names, and close groups to all but some domains and hosts.
+HELP = """Assign names, close groups to all but some domains and hosts, register permanent groups.
 
 Each is an order to the server of the group's scope, which --agent names: its address, or its socket. It is
 kept on that server's disk, with its replicas if it has some.
@@ -34,6 +42,8 @@ def register(main: typer.Typer) -> None:
         ("list", list_names),
         ("close", close),
         ("reopen", reopen),
+        ("register", make_permanent),
+        ("unregister", unregister),
     ):
         app.command(name, cls=HouseCommand)(command(run))
     main.add_typer(app, name="name", rich_help_panel="Groups")
@@ -64,7 +74,19 @@ def release(group: GroupName, scope: Scope = None, agent: Agent = None, token_fi
         rostra name release lounge/chess@eu --agent eu-server:7700
     """
     key = group_of(group, scope)
-    return _ordered(key, agent, lambda admin: admin.release_name(key.name), f"{key} is nobody's")
+
+    async def run() -> dict[str, str]:
+        async with connect_admin(agent, domain=Domain(key.scope), timeout_s=CONNECT_TIMEOUT_S) as admin:
+            before = await admin.names()
+            await admin.release_name(key.name)
+            return before
+
+    before = run_client(run())
+    remark(f"{key} is nobody's" if key.name in before else f"{key} was nobody's")
+    known = [make_group(name, key.scope) for name in before]
+    if key.name not in before and (meant := closest_groups(known, key, cutoff=0.6)):
+        remark(f"closest of the assigned names: {', '.join(meant)}")
+    return EXIT_OK
 
 
 def list_names(
@@ -137,6 +159,35 @@ def reopen(group: GroupName, scope: Scope = None, agent: Agent = None, token_fil
     """
     key = group_of(group, scope)
     return _ordered(key, agent, lambda admin: admin.reopen_group(key.name), f"{key} is open")
+
+
+def make_permanent(
+    group: GroupName, scope: Scope = None, agent: Agent = None, token_file: OwnToken = None
+) -> int:
+    """Register a permanent group: one that programs join as permanent, and that is there without members.
+
+    Members that are in it stay. From now on it is joined with rostra join --permanent only, or with
+    permanent=True.
+
+    Examples:
+
+        rostra name register news@eu --agent eu-server:7700
+    """
+    key = group_of(group, scope)
+    return _ordered(key, agent, lambda admin: admin.register(key.name), f"{key} is permanent")
+
+
+def unregister(
+    group: GroupName, scope: Scope = None, agent: Agent = None, token_file: OwnToken = None
+) -> int:
+    """Let a group be permanent no more. Its members stay.
+
+    Examples:
+
+        rostra name unregister news@eu --agent eu-server:7700
+    """
+    key = group_of(group, scope)
+    return _ordered(key, agent, lambda admin: admin.unregister(key.name), f"{key} is not permanent")
 
 
 def _ordered(key: Group, agent: str | None, order: Callable[[Admin], Awaitable[None]], said: str) -> int:

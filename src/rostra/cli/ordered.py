@@ -67,6 +67,7 @@ Delivery = Annotated[
 class GroupPlan(NamedTuple):
     create: bool  # it does not exist, as far as the servers say
     kind: GroupKind
+    credential: bytes = b""  # for the authority of a restricted name
 
     @property
     def is_atomic(self) -> bool:
@@ -102,10 +103,25 @@ def spoken(
     name, scope = group.name, group.scope
     if plan.kind.membership is MembershipKind.AGREED:
         return me.join(
-            name, scope, membership="agreed", delivery="fifo", role=role, slow=slow.value, create=plan.create
+            name,
+            scope,
+            membership="agreed",
+            delivery="fifo",
+            role=role,
+            slow=slow.value,
+            create=plan.create,
+            credential=plan.credential,
         )
     membership: WeakMembership = "led" if plan.kind.membership is MembershipKind.LED else "relaxed"
-    return me.join(name, scope, membership=membership, delivery="fifo", role=role, slow=slow.value)
+    return me.join(
+        name,
+        scope,
+        membership=membership,
+        delivery="fifo",
+        role=role,
+        slow=slow.value,
+        credential=plan.credential,
+    )
 
 
 @contextlib.asynccontextmanager
@@ -118,6 +134,7 @@ async def joined(me: Me, group: Group, plan: GroupPlan, slow: Slow = Slow.THROTT
         stable=cast(StableName, plan.kind.stable),
         create=plan.create,
         slow=slow.value,
+        credential=plan.credential,
     ) as ordered:
         yield ordered
 

@@ -11,7 +11,17 @@ from typing import Annotated, Final
 import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
-from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
+from rostra.cli.common import (
+    EXIT_FAILED,
+    EXIT_OK,
+    Agent,
+    CredentialFile,
+    OwnToken,
+    command,
+    read_credential,
+    remark,
+    run_client,
+)
 from rostra.cli.following import until_told
 from rostra.cli.house import HouseCommand
 from rostra.cli.ordered import Delivery, DeliveryChoice, GroupPlan, joined, plan_for, send_ordered, spoken
@@ -54,6 +64,7 @@ def send(
         ),
     ] = False,
     delivery: Delivery = None,
+    credential_file: CredentialFile = None,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = OutputFormat.TABLE,
@@ -86,8 +97,9 @@ def send(
         )
     role: RoleName = "submit" if submit else "send"
     with within_scope(key, agent):
-        sending = _send(key, message, name or f"send-{os.getpid()}", wait, role, delivery, agent, output)
-        return run_client(sending)
+        credential = read_credential(credential_file)
+        called = name or f"send-{os.getpid()}"
+        return run_client(_send(key, message, called, wait, role, delivery, credential, agent, output))
 
 
 async def _send(
@@ -97,11 +109,12 @@ async def _send(
     wait: int,
     role: RoleName,
     delivery: DeliveryChoice | None,
+    credential: bytes,
     agent: str | None,
     output: OutputFormat,
 ) -> int:
     async with endpoint(agent, name) as me:
-        plan = await plan_for(me, group, delivery)
+        plan = (await plan_for(me, group, delivery))._replace(credential=credential)
         if not plan.is_atomic:
             return await _send_fifo(me, group, plan, message, wait, role)
         if role == "submit":

@@ -49,6 +49,7 @@ SHAPES: Final = (
     "monitored",
     "kept",
     "lanes",
+    "settled",
 )
 """`rostra.sim.storm.STORMS`, for a help that does not import it."""
 

@@ -13,7 +13,16 @@ import typer
 
 from rostra.cli.asking import GroupName, Scope, endpoint, group_of, within_scope
 from rostra.cli.changes import document as change_document
-from rostra.cli.common import EXIT_OK, Agent, OwnToken, command, remark, run_client
+from rostra.cli.common import (
+    EXIT_OK,
+    Agent,
+    CredentialFile,
+    OwnToken,
+    command,
+    read_credential,
+    remark,
+    run_client,
+)
 from rostra.cli.following import told_states, until_told
 from rostra.cli.house import HouseCommand
 from rostra.cli.ordered import (
@@ -59,6 +68,7 @@ def tail(
         ),
     ] = Slow.THROTTLE,
     delivery: Delivery = None,
+    credential_file: CredentialFile = None,
     agent: Agent = None,
     token_file: OwnToken = None,
     output: Format = OutputFormat.TABLE,
@@ -84,7 +94,9 @@ def tail(
     """
     key = group_of(group, scope)
     with within_scope(key, agent):
-        return run_client(_tail(key, name or f"tail-{os.getpid()}", count, slow, delivery, agent, output))
+        credential = read_credential(credential_file)
+        called = name or f"tail-{os.getpid()}"
+        return run_client(_tail(key, called, count, slow, delivery, credential, agent, output))
 
 
 async def _tail(
@@ -93,6 +105,7 @@ async def _tail(
     count: int | None,
     slow: Slow,
     delivery: DeliveryChoice | None,
+    credential: bytes,
     agent: str | None,
     output: OutputFormat,
 ) -> int:
@@ -100,7 +113,7 @@ async def _tail(
         until_told(),
         endpoint(agent, name, on_lost="rejoin", rejoin_within_s=None, on_state=told_states()) as me,
     ):
-        plan = await plan_for(me, group, delivery)
+        plan = (await plan_for(me, group, delivery))._replace(credential=credential)
         if not plan.is_atomic:
             await _tail_fifo(me, group, plan, count, slow, output)
             return EXIT_OK

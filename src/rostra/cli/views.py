@@ -101,6 +101,10 @@ def show_group(info: GroupInfo) -> None:
     exclusive = exclusive_of(info)
     remark(f"survive={info.survive}   exclusive: {exclusive}, {EXCLUSIVE[exclusive]}")
     remark(f"agreed by {', '.join(info.core)}")
+    if info.view.without:
+        remark(f"members failed with {', '.join(info.view.without)}")
+    if info.view.suspects:
+        remark(f"its servers cannot reach {_some(info.view.suspects)}")
     if info.blocked:
         remark(f"it stands still: {info.blocked}")
 
@@ -108,7 +112,13 @@ def show_group(info: GroupInfo) -> None:
 def document(info: GroupInfo) -> dict[str, Any]:
     return {
         "group": str(info.group),
-        "view": {**_past(info.view), "members": list(_members(info)), "fence": info.view.fence},
+        "view": {
+            **_past(info.view),
+            "members": list(_members(info)),
+            "suspects": list(info.view.suspects),
+            "without": list(info.view.without),
+            "fence": info.view.fence,
+        },
         "attributes": info.attributes,
         "survive": info.survive,
         "merge": info.merge,

@@ -7,7 +7,7 @@ import msgspec
 
 from rostra.client.connection import AgentConnection
 from rostra.client.group import Entering
-from rostra.errors import UNDECODABLE, Malformed
+from rostra.errors import UNDECODABLE, BadInput, Malformed
 from rostra.names import Domain, make_group, parse_scope, parse_subject
 from rostra.protocols.access.requests import (
     AssignName,
@@ -54,6 +54,8 @@ class Admin:
         """From now on a group of the server's own domain is for these domains and hosts alone (C-167). The
         list cannot be changed, only taken away. A restricted name needs none: its authority decides then not
         only who may join, but also for whose hosts the group is there at all."""
+        if isinstance(allowed, str):
+            raise BadInput(f"allowed={allowed!r}", fix=f"write a list: [{allowed!r}]")
         paths = tuple([parse_scope(path) for path in allowed])
         key = make_group(group, scope or self.path)
         await self._connection.ask(NO_ENDPOINT, CloseGroup(key, paths))

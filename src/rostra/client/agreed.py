@@ -209,7 +209,9 @@ class AgreedMembership(OneReader):
             failed=item.failed,
             together=together,
             parts=item.parts,
+            suspects=item.suspects,
             fence=item.fence,
+            without=item.without,
         )
 
     def _block(self, because: str) -> None:

@@ -96,10 +96,13 @@ def revoke(above: KeyFile, name: str) -> tuple[KeyFile, Revocation]:
     if name == above.name:
         return above, above.signer.revocation(above.world, name, above.signer.key)
     if key is None:
-        raise BadInput(
-            f"{above.name} has not established {name}",
-            fix=f"it has established: {', '.join(sorted(above.issued)) or 'none'}",
-        )
+        between = next((each for each in above.issued if name.startswith(f"{each}/")), None)
+        fix = f"it has established: {', '.join(sorted(above.issued)) or 'none'}"
+        if between is not None:
+            fix = (
+                f"{between} did, or one below it: use the key of that one, or revoke {between} with all below"
+            )
+        raise BadInput(f"{above.name} has not established {name}", fix=fix)
     issued = {each: said for each, said in above.issued.items() if each != name}
     return replace(above, issued=issued), above.signer.revocation(above.world, name, bytes.fromhex(key))
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final, Literal, TypeVar
 
 from rostra.errors import BadInput
+from rostra.names import OPEN, ROOT, Domain, enclosing
 
 Membership = Literal["relaxed", "led", "agreed"]
 WeakMembership = Literal["relaxed", "led"]
@@ -24,6 +25,15 @@ def check(membership: str, delivery: str) -> None:
     ):
         if value not in words:
             raise BadInput(f"{setting}={value!r}", fix=f"use one of: {', '.join(words)}")
+
+
+def check_scope_apart(group: object, scope: str | None, host: Domain) -> None:
+    """``chess@eu`` is how groups are printed. As an argument it would be a name, of a group in the world."""
+    name, is_meant, last = str(group).rpartition("@")
+    if is_meant and scope in (None, ROOT) and last in (OPEN, *enclosing(host)):
+        raise BadInput(
+            f"group {group!r} has a scope in its name", fix=f"write two arguments: {name!r}, {last!r}"
+        )
 
 
 def check_octets(**settings: object) -> None:

@@ -5,6 +5,7 @@ Both read the program's own copy, without a round trip, and report its changes.
 
 import contextlib
 import secrets
+import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar, cast
@@ -248,16 +249,26 @@ class Entering(Generic[C]):
     """Something that must be asked for: ``async with x as it`` closes it in the end, ``it = await x`` leaves
     that to you."""
 
-    __slots__ = ("_enter", "_entered")
+    __slots__ = ("_enter", "_entered", "_is_begun")
 
     def __init__(self, enter: Callable[[], Coroutine[Any, Any, C]]) -> None:
         self._enter = enter
         self._entered: C | None = None
+        self._is_begun = False
+
+    def __del__(self) -> None:
+        """As for a coroutine: what was called and not awaited did nothing, and that is never meant."""
+        if not self._is_begun:
+            called = self._enter.__qualname__.partition(".<locals>")[0].lstrip("_")
+            what = f"{called.rpartition('.')[2]}(...) did nothing: write `async with`, or `await`, before it"
+            warnings.warn(what, RuntimeWarning, stacklevel=2, source=self)
 
     def __await__(self) -> Generator[Any, Any, C]:
+        self._is_begun = True
         return self._enter().__await__()
 
     async def __aenter__(self) -> C:
+        self._is_begun = True
         self._entered = await self._enter()
         return self._entered
 

@@ -50,6 +50,7 @@ from rostra.protocols.agreed.orders import (
     SplitGroup,
 )
 from rostra.protocols.agreed.sheets import group_sheet, matches, member_sheet, properties_of
+from rostra.protocols.agreed.sight import lost_with, suspects_in
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
@@ -266,8 +267,10 @@ def group_info(group: Group, state: GroupState, me: Endpoint) -> GroupInfo:
         joined=tuple([each.endpoint for each in state.joined]),
         left=tuple([each.endpoint for each in state.left]),
         failed=tuple([each.endpoint for each in state.failed]),
+        suspects=suspects_in([each.id for each in state.members], state.lost),
         living=not state.blocked,
         fence=state.fence if exclusive and state.fence else None,
+        without=lost_with(state.failed, state.lost),
     )
     sheet = group_sheet(state.attributes)
     return GroupInfo(

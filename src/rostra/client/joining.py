@@ -233,10 +233,13 @@ class Joins:
                 "wait=True without a leader whose list would have us",
                 fix='it is for membership="led" without delivery="atomic" and role="submit"; leave it out',
             )
-        unused = {} if delivery == "fifo" else {"role": role != "both"}
         if delivery == "none":
-            unused["slow"] = slow != "throttle"
-        choices.check_unused(f'delivery="{delivery}"', 'add delivery="fifo"', **unused)
+            spoken = {"role": role != "both", "slow": slow != "throttle"}
+            choices.check_unused('delivery="none"', 'add delivery="fifo"', **spoken)
+        elif delivery == "atomic":
+            choices.check_unused(
+                'delivery="atomic"', "leave it out: all members send and receive", role=role != "both"
+            )
         if delivery != "atomic":
             choices.check_unused(
                 *(f'delivery="{delivery}"', 'add delivery="atomic"'),
@@ -248,6 +251,7 @@ class Joins:
             )
         if unique and (membership, delivery, permanent) != ("relaxed", "none", False):
             raise BadInput("unique=True with another kind of group", fix="leave the other settings out")
+        choices.check_scope_apart(group, scope, me.host)
         key = make_group(group, scope)
         if scope == OPEN and (membership, delivery, permanent, unique) != ("relaxed", "none", False, False):
             raise NotAvailable(

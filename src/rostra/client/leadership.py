@@ -28,14 +28,14 @@ from rostra.errors import BadInput, LeadershipLost, NotMember, RostraError
 from rostra.groups.items import AgreedItem, Blocked, View
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Group, make_group
-from rostra.protocols.agreed.living import check_survive, is_exclusive
+from rostra.protocols.agreed.living import EXCLUSIVE, check_survive, is_exclusive
 from rostra.protocols.agreed.requests import JoinAgreed
 
 if TYPE_CHECKING:
     from rostra.client.me import Me
 
-SURVIVE: Final = "majority"
-"""The rule of leaders and locks, unless they are told another."""
+SURVIVE: Final = EXCLUSIVE
+"""Unless a program names a rule: "primary" if the scope's server has replicas, else "majority"."""
 
 
 class Candidacy(AgreedMembership):
@@ -200,7 +200,8 @@ def lead(
 
     Waits for its turn, at most `deadline_s`; candidates lead in the order in which they joined. If the
     term is lost, the body is cancelled, and the ``async with`` raises `LeadershipLost`. `survive` says
-    which side of a partition has a leader: a rule under which at most one side lives.
+    which side of a partition has a leader: a rule under which at most one side lives. By default it is
+    "primary" where the scope's server has replicas, else "majority"; if there is such a group, its rule.
     """
     return Standing(candidate(me, "lead", name, scope, survive, meta), deadline_s)
 
@@ -222,8 +223,9 @@ def candidate(
     me: "Me", what: str, name: str, scope: str, survive: str = SURVIVE, meta: bytes = b""
 ) -> Candidacy:
     """A candidacy that has not begun."""
-    check_survive(survive)
-    if not is_exclusive(GroupKind(MembershipKind.AGREED, survive=survive)):
+    if survive != EXCLUSIVE:
+        check_survive(survive)
+    if survive != EXCLUSIVE and not is_exclusive(GroupKind(MembershipKind.AGREED, survive=survive)):
         raise BadInput(
             f"survive={survive!r} lets more than one side of a partition live, and each would {what}",
             fix='use "majority", or a rule that holds on one side at most',

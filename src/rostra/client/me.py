@@ -184,6 +184,7 @@ class Me(Joins, Sets):
         dealt with, by this or an earlier life of the program: every change since, if the agent still has
         them, and otherwise a `Gap` and a `View`.
         """
+        choices.check_scope_apart(group, scope, self.host)
         key = make_group(group, scope)
         place = parse_token(resume) if resume else None
 
@@ -211,6 +212,7 @@ class Me(Joins, Sets):
             about = ResolveSet(make_group(group, scope or "world"))
             answer = await within(deadline_s, self._ask(about), "the agent did not answer")
             return Resolution(answer.members, answer.isolated)
+        choices.check_scope_apart(group, scope, self.host)
         question = _question(group, scope, deadline_s)
         if question.scope != scope and not fresh:
             return await self.resolve(group, question.scope, deadline_s=deadline_s)

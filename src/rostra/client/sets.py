@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from rostra.client import choices
 from rostra.client.conversation import checked
 from rostra.client.group import Entering
 from rostra.client.session import within
@@ -188,6 +189,7 @@ class Sets:
     ) -> Entering[Sequence]:
         """Speak to those who are in a led group or transient set now. Membership is not needed."""
         me, key = self._self, make_group(group, scope)
+        choices.check_scope_apart(group, scope, me.host)
 
         async def enter() -> Sequence:
             opened = await within(deadline_s, me._ask(OpenSequence(key)), f"who is in {key} was not known")
@@ -236,9 +238,10 @@ class Sets:
                     me._heard_sets.put(notice)
 
     def _lose_sets(self, reason: RostraError | None) -> None:
-        """The agent is gone, and with it what it led and sent for us."""
-        me = self._self
-        gone = reason or Unreachable("the agent that led the set was lost", fix="make another one")
+        """The agent is gone, and with it what it led and sent for us; or we have closed ourselves."""
+        me, gone = self._self, reason
+        if gone is None and not me.is_closed:
+            gone = Unreachable("the agent that led the set was lost", fix="make another one")
         for mine in me._sets.values():
             mine.end(gone)
         for sequence in me._sequences.values():

@@ -183,6 +183,10 @@ class ThreadItems(Generic[T]):
 class BlockingContext(ABC):
     """For ``with``."""
 
+    def __repr__(self) -> str:
+        inner = getattr(self, "_inner", None)
+        return super().__repr__() if inner is None else repr(inner)
+
     def __enter__(self) -> Self:
         return self
 

@@ -12,7 +12,7 @@ An answer may also come in a later step, and then passes `hear`.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rostra.core.effects import Answer, Effect, Event, Instant, Tell
@@ -59,6 +59,11 @@ class AskingService(Service, Generic[About]):
                     self._answered(about, effect.result)
             elif type(effect) is not Tell or not self._is_for_us(effect):
                 self._out.append(effect)
+
+    def _drop_questions(self, is_over: Callable[[About], bool]) -> None:
+        """Questions for a program that is gone, which nothing answers any more."""
+        for token in [token for token, about in self._own.items() if about is not None and is_over(about)]:
+            del self._own[token]
 
     def _own_token(self, about: About | None = None) -> int:
         self._token -= 1

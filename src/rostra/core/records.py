@@ -75,6 +75,9 @@ class Records:
         )
         self._floor = 0
         self._kept: dict[str, KeyedRecord] = {}
+        self._changes = 0
+        self._all_changed = 0  # at this change
+        self._changed: dict[str, int] = {}  # by what stands before the slash of a key: its last change
 
     @classmethod
     def of(cls, written: Iterable[Any]) -> "Records":
@@ -93,6 +96,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def last_change(self, *prefixes: str) -> int:
+        """Grows when a key may have changed that begins with one of these, each of which ends with its only
+        slash."""
+        return max([self._all_changed, *[self._changed.get(each[:-1], 0) for each in prefixes]])
 
     def get(self, key: str) -> KeyedRecord | None:
         return self._kept.get(key)
@@ -121,6 +129,8 @@ class Records:
         """Apply a change that was numbered elsewhere."""
         assert record.version > self.version, f"{record.version} after {self.version}"
         self.version = record.version
+        self._changes += 1
+        self._changed[record.key.partition("/")[0]] = self._changes
         if record.data is not None:
             self._kept[record.key] = record
         else:
@@ -129,6 +139,8 @@ class Records:
     def replace(self, kept: RecordSet) -> None:
         """Exactly these: what is not among them is removed."""
         self.version = kept.version
+        self._changes += 1
+        self._all_changed = self._changes
         self._kept = {record.key: record for record in kept.records}
 
     def renew(self, floor: int) -> KeyedRecord | None:

@@ -71,10 +71,10 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
     failed: tuple[Endpoint, ...] = ()
     together: tuple[Endpoint, ...] = ()  # who came with us from our last view, and so has our state
     parts: tuple[tuple[Endpoint, ...], ...] = ()  # at a merge: who lived in which partition
-    suspects: tuple[Endpoint, ...] = ()
+    suspects: tuple[Endpoint, ...] = ()  # members that the servers could not reach when they sent it
     living: bool = True  # the group's rule lets this side go on
     fence: int | None = None  # grows with every view of a group whose rule lets one side live at most
-    without: Domain | None = None  # what was lost
+    without: tuple[Domain, ...] = ()  # the domains with which members of `failed` were lost
 
     def owner(self, key: ShareKey, weights: Mapping[Endpoint, float] | None = None) -> Endpoint | None:
         """The member that owns this key: the same at all members that have this view (`groups/shares.py`)."""

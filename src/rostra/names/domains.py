@@ -138,6 +138,8 @@ def close_paths(path: str, known: Iterable[str]) -> list[str]:
 
 def scope_to_use(scope: Domain, host: Domain) -> str:
     """The advice for a program of this host that named a scope which does not contain it."""
+    if scope == OPEN:
+        return "only members see a group of open scope: join it, or name a scope"
     around = enclosing(host)
     meant = close_paths(scope, around)
     guess = f"perhaps {meant[0]} was meant; " if meant else ""

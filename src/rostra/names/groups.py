@@ -128,7 +128,8 @@ def check_public(name: str) -> None:
     if "!" in name:
         raise NotAvailable(
             f"{quoted(name)} is a restricted name: its members need a proof of its authority",
-            fix="join it, and show what its authority asks for (credential=); or use a name without '!'",
+            fix="join it, and show what its authority asks for (credential=), but not as permanent, unique, "
+            "of open scope or with role='submit'; or use a name without '!'",
         )
 
 

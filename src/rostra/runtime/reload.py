@@ -47,7 +47,7 @@ def reload(process: Process, listeners: Iterable[Listener], new: WorldConfig) ->
     ]
     restart += ["[data]"] if new.data != old.data else []
     restart += ["[sets]"] if new.sets != old.sets else []
-    restart += ["[agreed]"] if (new.lanes, new.early_flush) != (old.lanes, old.early_flush) else []
+    restart += ["[agreed]"] if new.agreed_settings != old.agreed_settings else []
     restart += ["[http]"] if new.http != old.http else []
     restart += ["[journal]"] if new.journal != old.journal else []
     restart += ["[logs]"] if new.logs != old.logs else []

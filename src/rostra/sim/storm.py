@@ -49,7 +49,7 @@ from rostra.sim.shapes import SHAPES, shape
 from rostra.sim.spoken_storm import SpokenStorm
 from rostra.sim.strong_storm import StrongStorm
 from rostra.sim.taps import Invariants, OneCopy, Scopes, tapped
-from rostra.sim.view_storm import LivingStorm, PrimaryStorm, ViewStorm
+from rostra.sim.view_storm import LivingStorm, PrimaryStorm, SettledStorm, ViewStorm
 from rostra.sim.world import World
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ KINDS: Final[Mapping[str, Callable[..., AnyKind]]] = {
     "monitored": MonitoredStorm,
     "kept": KeptStorm,
     "lanes": LaneStorm,
+    "settled": SettledStorm,
 }
 """Storms with worlds of their own; all others are of relaxed membership, in a world of the shape named."""
 

@@ -24,6 +24,7 @@ from rostra.observe.trace import CallAnswered, ProgramGiven
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import JoinOrdered
+from rostra.protocols.fifo.events import Excluded
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Done
 from rostra.sim.network import LinkModel
@@ -90,6 +91,7 @@ class ViewStorm(SiteFaults):
         self.stood: dict[tuple[SimProgram, Group], bool] = {}  # was it blocked since its last view?
         self.wanted: dict[tuple[SimProgram, Group], SimCall | None] = {}  # None: it is in
         self.views = 0
+        self.ended: list[tuple[SimProgram, Group]] = []  # with their side
 
     def _settings(self, seed: int) -> AgreedConfig | None:
         return self.agreed
@@ -273,6 +275,34 @@ class LivingStorm(ViewStorm):
 
     def _reset(self) -> None:
         self.world.reset(self.luck.choice((*self.servers, *self.world.tree.hosts)))
+
+
+class SettledStorm(LivingStorm):
+    """A side that does not live is ended soon, and what was ended joins again when all is repaired."""
+
+    word = "settled"
+
+    def _settings(self, seed: int) -> AgreedConfig:
+        return AgreedConfig(settle_s=(1.0, 3.0, 9.0)[seed % 3])
+
+    def _given(self, at: float, host: Domain, given: ProgramGiven) -> None:
+        super()._given(at, host, given)
+        program, group = given.program, given.group
+        if isinstance(given.item, Excluded):
+            assert isinstance(program, SimProgram)
+            had_view = self.last.pop((program, group), None) is not None
+            was_blocked = self.stood.pop((program, group), False)
+            assert was_blocked or not had_view, f"one-living: {program} was ended in {group}, and lived"
+            self.wanted.pop((program, group), None)
+            self.ended.append((program, group))
+
+    def _clear(self) -> None:
+        self._mend()
+        self.world.run(CALM_S / 2)
+        for program, group in self.ended:
+            if program.alive and (program, group) not in self.wanted:
+                self._ask(program, group)
+        super()._clear()
 
 
 class PrimaryStorm(LivingStorm):

@@ -172,7 +172,7 @@ class AccessAgent(AskingService[Stay]):
         self._server = parent(host)
         self._t_auth_s = t_auth_s
         self._late: dict[Endpoint, deque[SettledQuestion]] = {}  # the last ones of each
-        self.engaged = (self.applying, self.permitted, self._late)
+        self.engaged = (self.applying, self.permitted, self._late, self._own)
         self._trusted: dict[str, Endpoint] = {}  # by authority: the program of it that answered last
         self._asked = 0
 
@@ -211,6 +211,8 @@ class AccessAgent(AskingService[Stay]):
                 for stay in sorted([each for each in {*self.applying, *self.permitted} if each[0] == me]):
                     self._forget(stay)
                 self._late.pop(me, None)
+                if isinstance(event, EndpointGone):
+                    self._drop_questions(lambda stay: stay[0] == me)
             case TimerFired(("access", "auth", str(me), str(name), str(scope))):
                 self._timed_out((Endpoint(me), Group(name, Domain(scope))))
             case TimerFired(("access", "due", str(me), str(name), str(scope))):
@@ -430,6 +432,8 @@ class AccessAgent(AskingService[Stay]):
             fix = f"see that a program is in {AUTHORITIES}{authority} and answers"
             if (root := (authority or "").partition("/")[0]) not in self.judge.roots:
                 fix = f"{root} is not under [authorities] of this agent's world file: correct one of them"
+            elif gone := self.judge.revoked_above(authority or ""):
+                fix = f"a key of {gone} was revoked: see that its programs run with another one"
             refusal = AuthUnavailable(
                 f"{authority}, who decides about {group}, cannot be asked: {why}", fix=fix
             )

@@ -151,7 +151,7 @@ class Judge(Gate):
         if (name, key) in self.revoked:
             return None, 0, REVOKED
         for link in chain:
-            if not is_below(name, link.name) or "/" in link.name.removeprefix(f"{name}/"):
+            if link.name.rpartition("/")[0] != name:
                 return None, 0, NO_AUTHORITY
             said = delegation_text(self.world, link.name, link.key, link.until_ms)
             if not is_signed(key, link.signature, said):
@@ -162,6 +162,11 @@ class Judge(Gate):
         return (key, until_ms, "") if name == authority else (None, 0, NO_AUTHORITY)
 
     # Revocations
+
+    def revoked_above(self, authority: str) -> str:
+        """The highest authority at or above this one of which a key was revoked, or empty."""
+        names = [name for name, _ in self.revoked if name == authority or is_below(name, authority)]
+        return min(names, key=len, default="")
 
     def revoke(self, revocation: Revocation) -> str:
         """Believe it, if it is signed by an authority above the revoked one, or by itself: why not, or empty.

@@ -35,7 +35,7 @@ from rostra.core.records import RECORD_BYTES_MAX
 from rostra.core.stack import Service, ServiceName
 from rostra.errors import REFUSALS, UNDECODABLE, BadInput, NameTaken, NotAllowed, StoreFailed, TooLarge
 from rostra.names import Domain, Group, check_not_transient, host_of, inside, make_group
-from rostra.protocols.access.closed import keep_copy, load_copies
+from rostra.protocols.access.closed import COPIES, keep_copy, load_copies
 from rostra.protocols.access.config import (
     ALLOWED_MAX,
     CLOSED_MAX,
@@ -81,7 +81,7 @@ class AccessServer(Service):
         self._records = registry.own
         self._waits = False  # for SHOWN
         self._unseen = 0  # shown proofs that this round has not looked at
-        self._seen = -1  # the version of the records that were read
+        self._seen = -1  # the change of the records that were read
 
     def begin(self, now: Instant) -> tuple[Effect, ...]:
         self.judge.begin(now)
@@ -136,7 +136,7 @@ class AccessServer(Service):
             return [Ignored("RevocationsTold", "no room to keep it"), *told]
         kept = tuple([self.judge.revoked[key] for key in sorted(self.judge.revoked)])
         record = self._records.put(REVOCATIONS, msgspec.msgpack.encode(kept))
-        self._seen = self._records.version
+        self._seen = self._last_change
         return [Secure(record), *told]
 
     # Groups that are closed to all but those whom their authority lets in
@@ -224,7 +224,7 @@ class AccessServer(Service):
         if len(data) > RECORD_BYTES_MAX // 2:
             raise TooLarge(f"the lists of {self.domain} take {len(data)} bytes", fix="shorten or open some")
         record = self._records.put(CLOSED_GROUPS, data)
-        self._seen = self._records.version
+        self._seen = self._last_change
         self.judge.learn(ClosedList(self.domain, record.version, listed))
         return [Secure(record)]
 
@@ -241,14 +241,18 @@ class AccessServer(Service):
         if not self.judge.learn(closed):
             return [Ignored("ClosedTold", "older version")]
         told, copy = self._tell_closed(closed.scope), keep_copy(self._records, closed)
-        self._seen = self._records.version
+        self._seen = self._last_change
         return [*told, *copy]
+
+    @property
+    def _last_change(self) -> int:
+        return self._records.last_change(COPIES, f"{REVOCATIONS}/", f"{CLOSED_GROUPS}/")
 
     def _load(self) -> None:
         """A leader whom our replica follows changes the records too. What cannot be read was never kept."""
-        if self._seen == self._records.version:
+        if self._seen == self._last_change:
             return
-        self._seen = self._records.version
+        self._seen = self._last_change
         load_copies(self._records, self.judge)
         record = self._records.get(REVOCATIONS)
         try:

@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from rostra.core.asking import AskingService
-from rostra.core.effects import Answer, Asked, Effect, Event, Instant, Send, Tell
+from rostra.core.effects import Answer, Asked, Effect, EndpointGone, Event, Instant, Send, Tell
 from rostra.core.stack import ServiceName
 from rostra.errors import (
     REFUSALS,
@@ -40,7 +40,7 @@ from rostra.protocols.access.requests import JoinUnique
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.claims.config import CLAIMS_OF_HOST_MAX, LOCKS
 from rostra.protocols.relaxed.local import AGENT, LocalServer
-from rostra.protocols.relaxed.requests import Absolute, Denied, Join, Leave, PutOut, Resolve, denied
+from rostra.protocols.relaxed.requests import Absolute, Close, Denied, Join, Leave, PutOut, Resolve, denied
 
 UNIQUE_AGENT: Final = ServiceName["UniqueAgent"]("access unique")
 
@@ -68,12 +68,12 @@ class UniqueAgent(AskingService[UniqueQuestion]):
     name = UNIQUE_AGENT
     hears = (Answer, Tell, Send)
     first_token = -(1 << 59)  # above those of authorities
-    takes = (JoinUnique,)
+    takes = (JoinUnique, Close, EndpointGone)
 
     def __init__(self) -> None:
         super().__init__()
         self.founders: dict[Founding, Founder] = {}
-        self.engaged = (self.founders,)
+        self.engaged = (self.founders, self._own)
         self._counter = 0  # of the agent's joins and leaves, when we looked last
 
     @property
@@ -88,6 +88,11 @@ class UniqueAgent(AskingService[UniqueQuestion]):
                     self._found(me, token, join)
                 except REFUSALS as refusal:
                     self._out.append(Answer(token, denied(refusal)))
+            case EndpointGone(me) | Asked(me):  # to close it
+                for founding in [each for each in self.founders if each[0] == me]:
+                    del self.founders[founding]
+                is_gone = isinstance(event, EndpointGone)  # else the directory answers its questions
+                self._drop_questions(lambda about: about.founding[0] == me and (is_gone or not about.locked))
         return self._end()
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:

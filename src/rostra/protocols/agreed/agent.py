@@ -79,6 +79,7 @@ from rostra.protocols.agreed.branch import (
 from rostra.protocols.agreed.call_agent import CALL_AGENT
 from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupEnded, GroupPresented, GroupState, LookAt
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
+from rostra.protocols.agreed.choosing import chosen, found, looks_again, not_found
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
 from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
 from rostra.protocols.agreed.ended import end_group
@@ -100,6 +101,7 @@ from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_
 from rostra.protocols.agreed.refusals import check_disk, error_of, no_such
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.agreed.seniority import with_level
+from rostra.protocols.agreed.settling import settle
 from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
 from rostra.protocols.agreed.stays import (
     HostAsked,
@@ -151,8 +153,11 @@ class AgreedAgent(Service):
         *(MemberAnswer, ViewTold, ViewComing, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
     )
 
-    def __init__(self, host: Domain, config: AgreedConfig | None = None) -> None:
+    def __init__(
+        self, host: Domain, config: AgreedConfig | None = None, *, replicated: Collection[Domain] = ()
+    ) -> None:
         self.host = host
+        self.replicated = replicated  # domains whose servers have replicas
         self.config = config or AgreedConfig()
         self._lease = BranchLease(self.config.doubt_after_s)
         self._ask_at: Instant = 0.0  # for a lease
@@ -207,7 +212,7 @@ class AgreedAgent(Service):
             case LeavesSettled():
                 settled(self, event, out)
             case MemberBarred(group, me, why, fix):
-                self._exclude(now, group, me, Excluded(why, fix), out)
+                self.exclude(now, group, me, Excluded(why, fix), out)
             case MemberProven(group):
                 if self.up and group in self.groups:
                     self._hold_one(group, out)
@@ -249,7 +254,7 @@ class AgreedAgent(Service):
                 group, refusal = effect.notice.group, effect.notice.refusal
                 for me in effect.endpoints:
                     if self._find(group, me) is not None:
-                        self._exclude(now, group, me, Excluded(refusal.what, refusal.fix), rest)
+                        self.exclude(now, group, me, Excluded(refusal.what, refusal.fix), rest)
         left, self._left = self._left, []
         for group, me in left:  # after all that their joins ordered
             self.drop(now, group, me, rest)
@@ -259,6 +264,7 @@ class AgreedAgent(Service):
     # Joining
 
     def _join(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
+        event = chosen(self, event)
         group, me, kind = event.group, event.endpoint, event.group_kind
         if me not in self._agent.endpoints:
             raise BadInput(f"no endpoint {me} is open on {self.host}", fix="open it first")
@@ -299,12 +305,15 @@ class AgreedAgent(Service):
         member = HostMember(stage, slow=event.slow)
         self.groups.setdefault(group, HostGroup(kind)).members[me] = member
         if event.create:
-            self._claim(now, event, out)
+            self.claim(now, event, out)
         else:
-            look = GroupCall(group, LookAt())
-            self._call(now, CALL_AGENT, Asked(me, self._own_token((group, me)), look), out)
+            self._look(now, event, out)
 
-    def _claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
+    def _look(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
+        token, look = self._own_token((event.group, event.endpoint)), GroupCall(event.group, LookAt())
+        self._call(now, CALL_AGENT, Asked(event.endpoint, token, look), out)
+
+    def claim(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         """The kind; and with it the place in the directory, where no notices are wanted (D7). If the group is
         spoken in, by way of its streams, which have to be pinned before it is in a view."""
         if event.group_kind.is_spoken_in:
@@ -315,18 +324,6 @@ class AgreedAgent(Service):
         token = self._own_token((event.group, event.endpoint))
         self._call(now, CLAIM_AGENT, JoinClaimed(event.endpoint, token, join), out)
 
-    def _found(
-        self, now: Instant, event: AgreedJoinAsked, member: HostMember, kind: GroupKind, out: list[Effect]
-    ) -> None:
-        """It exists, and who does not want to create it takes it as it is."""
-        asked, known = event.group_kind, self.groups[event.group]
-        if asked.delivery is not kind.delivery or asked.survive not in ("", kind.survive):
-            other = NotAllowed(f"{event.group} is {kind}", fix="join it so")
-            return self._refuse(event, denied(other), out)
-        known.kind = kind
-        member.stage = StayClaiming(replace(event, group_kind=kind))
-        return self._claim(now, member.stage.event, out)
-
     def _answered_us(
         self, now: Instant, group: Group, me: Endpoint, result: object, out: list[Effect]
     ) -> None:
@@ -335,11 +332,13 @@ class AgreedAgent(Service):
             return
         match member.stage, result:
             case StayLooking(event), GroupPresented(GroupState(kind=kind)):
-                self._found(now, event, member, kind, out)
+                found(self, now, event, member, kind, out)
             case StayInside(), Denied(what=why, fix=fix):  # of a group into which it was moved
-                self._exclude(now, group, me, Excluded(why, fix), out)
+                self.exclude(now, group, me, Excluded(why, fix), out)
+            case StayClaiming(event), Denied() as refusal if looks_again(refusal, event, member):
+                self._look(now, event, out)
             case ((StayLooking(event) | StayClaiming(event)), Denied() as refusal):
-                self._refuse(event, refusal, out)
+                self.refuse(event, not_found(event, refusal), out)
             case StayLeaving(), Denied():
                 self._forget(group, me)
             case StayLeaving(), _:
@@ -352,7 +351,7 @@ class AgreedAgent(Service):
                 joining = self._as_asked(group, id, event.meta)
                 self._ask(group, GroupVerb.JOIN, (joining,), event.group_kind, out)
 
-    def _refuse(self, event: AgreedJoinAsked, refusal: Denied, out: list[Effect]) -> None:
+    def refuse(self, event: AgreedJoinAsked, refusal: Denied, out: list[Effect]) -> None:
         self._forget(event.group, event.endpoint)
         out.append(Answer(event.token, refusal))
 
@@ -467,7 +466,7 @@ class AgreedAgent(Service):
         if not known.members:
             del self.groups[group]
 
-    def _exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
+    def exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
         """The group goes on without it, which it is told."""
         stage = self.groups[group].members[me].stage
         if isinstance(stage, StayInside):
@@ -529,7 +528,7 @@ class AgreedAgent(Service):
             out.append(Send(self._server, ViewTaken(told.group, self.host, told.id, whole=True)))
             return
         out.append(Send(self._server, ViewTaken(told.group, self.host, told.id)))
-        known.view = view
+        known.view, known.lost = view, told.lost
         known.fence = told.fence
         was_blocked, known.blocked = known.blocked, told.blocked or still_drained(self, known, view)
         known.lived = told.lived if told.blocked else view.ids
@@ -616,7 +615,7 @@ class AgreedAgent(Service):
         self._mind_lease(now, out)
         leased = [group for group, known in self.groups.items() if is_exclusive(known.kind)]
         ends = [self._lives_until(group) for group in leased]
-        self.stack.alarm_at, self.stack.alarm = FOR_EVER, ALARM
+        self.stack.alarm_at, self.stack.alarm = settle(self, now, out), ALARM
         if not ends or not self.up:
             return
         if now >= self._ask_at:
@@ -629,7 +628,7 @@ class AgreedAgent(Service):
             )
             self._ask_at = now + self.config.lease_every_s / often
             out.append(Send(self._server, self._lease.ask(now)))
-        self.stack.alarm_at = min([self._ask_at, *[end for end in ends if end > now]])
+        self.stack.alarm_at = min([self.stack.alarm_at, self._ask_at, *[end for end in ends if end > now]])
 
     def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
         known = self.groups[group]
@@ -645,7 +644,7 @@ class AgreedAgent(Service):
             return
         member.waiting.append(item)
         if len(member.waiting) > VIEWS_WAITING_MAX:
-            self._exclude(now, group, me, Excluded(f"it did not read {VIEWS_WAITING_MAX} views"), out)
+            self.exclude(now, group, me, Excluded(f"it did not read {VIEWS_WAITING_MAX} views"), out)
 
     def _reads(self, group: Group, me: Endpoint, reads: bool, out: list[Effect]) -> None:
         member = self._find(group, me)

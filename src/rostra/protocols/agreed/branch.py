@@ -93,6 +93,7 @@ class ViewTold(BranchMessage, frozen=True, tag=226):
     lived: MemberIds = ()  # if it is blocked: the members of the last view that lived
     returned: Annotated[tuple[tuple[MemberId, Number], ...], Meta(max_length=MEMBERS_MAX)] = ()
     """Members that were out of a living view before: each with the fence with which it was back."""
+    lost: Hosts = ()  # domains with members in this view, or in `failed`, that the server cannot reach
 
 
 class ViewTaken(BranchMessage, frozen=True, tag=227):

@@ -225,7 +225,9 @@ class CallServer(Service):
             return self._refuse(asked, NoSuchGroup.__name__, out)
         if call.number is None:
             past = known.past[-min(call.history, HISTORY_MAX) :] if call.history else ()
-            return self._answer(asked, "", "", "", out, _state(core, asked.group, known, known.view, past))
+            lost = self.stack[AGREED_SERVER].lost_domains(core, known.view)
+            state = _state(core, asked.group, known, known.view, past, lost)
+            return self._answer(asked, "", "", "", out, state)
         view = known.at(call.number, call.revision)
         if view is not None:
             return self._answer(asked, "", "", "", out, _state(core, asked.group, known, view))
@@ -319,6 +321,7 @@ def _state(
     known: AgreedGroup,
     view: AgreedView,
     past: Sequence[AgreedView] = (),
+    lost: tuple[Domain, ...] = (),
 ) -> GroupState:
     is_last = view is known.view
     return GroupState(
@@ -338,6 +341,7 @@ def _state(
                 for each in past
             ]
         ),
+        lost,
     )
 
 

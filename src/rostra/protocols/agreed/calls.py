@@ -82,6 +82,7 @@ class GroupState(Struct, frozen=True, array_like=True):
     fence: Number = 0
     blocked: Annotated[str, Meta(max_length=TEXT_MAX)] = ""
     history: Annotated[tuple[PastView, ...], Meta(max_length=HISTORY_MAX)] = ()
+    lost: Hosts = ()  # domains with members in this view, or in `failed`, that the server cannot reach
 
 
 Names = Annotated[tuple[Group, ...], Meta(max_length=GROUPS_MAX)]

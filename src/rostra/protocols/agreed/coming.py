@@ -34,7 +34,8 @@ def coming_views(core: CoreSet, domain: Domain) -> list[ViewComing]:
         if not _reports_early(known) or not known.view.members:
             continue
         gone = _gone(proposal.change, group, known.view)
-        stay = [each for each in known.view.ids if each not in gone]
+        away = frozenset(gone)
+        stay = [each for each in known.view.ids if each not in away]
         if gone and stay and host_of(stay[0].endpoint) != host_of(known.view.ids[0].endpoint):
             hosts = dict.fromkeys([host_of(each.endpoint) for each in stay])
             below = tuple([host for host in hosts if inside(domain, host)])
@@ -52,7 +53,8 @@ def _reports_early(known: AgreedGroup) -> bool:
 def _gone(change: AnyChange, group: Group, view: AgreedView) -> list[MemberId]:
     match change:
         case GroupChange(name, GroupVerb.FAIL, members) if name == group:
-            return [each for each in view.ids if each in members]
+            those = frozenset(members)
+            return [each for each in view.ids if each in those]
         case ServersFailed(failed):
             lost: list[Domain] = [each.server for each in failed]
             return [each for each in view.ids if any(inside(domain, each.endpoint) for domain in lost)]

@@ -149,6 +149,10 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         ``down_after_s - heartbeat_interval_s`` of `DetectConfig`, and below ``failover_grace_s`` of
         `LinkConfig`. Default 0.75, wan 2.5. Raising it: fewer members in doubt on a busy machine; above that
         bound, two sides that live.
+    `settle_s`
+        An agent ends its members of a side that fails the group's rule for so long (`settling.py`). Default
+        never: they are blocked, and go on when the rule holds again. Lowering it: programs hear sooner that
+        they are out, and more of them join anew. It should exceed the restart of a server.
     `retries`
         After as many repetitions without an answer the other server counts as failed. Default 3. Raising it:
         fewer servers isolated that only lost messages; longer waits for one that does not answer. With 0 one
@@ -189,6 +193,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
     probe_s: float = 2.0
     reform_s: float = inf
     doubt_after_s: float = 0.75
+    settle_s: float = inf
     retries: int = 3
     moves: bool = False
     lanes: int = 0
@@ -206,6 +211,7 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
             "stagger_s",
             "probe_s",
             "doubt_after_s",
+            "settle_s",
         ):
             _require(getattr(self, name) > 0, f"{name} must be positive")
         _require(0 <= self.level <= LEVEL_MAX, f"level must be from 0 to {LEVEL_MAX}")

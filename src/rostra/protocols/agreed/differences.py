@@ -67,13 +67,14 @@ def view_message(
     base: AgreedView | None,
     hosts: tuple[Domain, ...],
     doubt: str = "",
+    lost: tuple[Domain, ...] = (),
 ) -> ViewTold:
     blocked = known.blocked or doubt
     members, left = view.members, view.left
     if base is not None:
-        here, was = frozenset(view.ids), frozenset(base.ids)
+        still, was = frozenset((*view.ids, *view.failed)), frozenset(base.ids)
         members = tuple([each for each in view.members if each.id not in was])
-        left = tuple([each for each in base.ids if each not in here and each not in view.failed])
+        left = tuple([each for each in base.ids if each not in still])
     return ViewTold(
         group,
         hosts,
@@ -87,4 +88,5 @@ def view_message(
         view.parts,
         tuple([each.id for each in known.living.members]) if blocked else (),
         known.living.returned if is_exclusive(known.kind) else (),
+        lost,
     )

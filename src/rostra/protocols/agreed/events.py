@@ -108,6 +108,7 @@ class AgreedJoinAsked(Event, frozen=True):
     luck: int = 0  # for its streams, if the group is spoken in
     role: Role = Role.BOTH
     slow: Slow = Slow.THROTTLE
+    takes_any: bool = False  # also with another rule, if at most one side can live under that
 
 
 class AgreedLeaveAsked(Event, frozen=True):

@@ -18,11 +18,12 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Group, host_of, inside, parent
+from rostra.names import Domain, Group, inside
+from rostra.protocols.agreed.branches import branches_of, is_below
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
     CommitRecord,
@@ -36,7 +37,6 @@ from rostra.protocols.agreed.changes import (
     Pid,
     Proposal,
     Round,
-    ServerId,
     ServersFailed,
     SetView,
     sides,
@@ -56,7 +56,8 @@ from rostra.protocols.agreed.rules import (
     united_state,
 )
 from rostra.protocols.agreed.seniority import passed_on
-from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, has_sheet, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.tallies import GroupTally, is_empty, tally_of
 
 VIEWS_KEPT: Final = 256
 """Of each group (`H_views`). Raising it: older views can be asked for; as much more memory in each server of
@@ -118,6 +119,12 @@ class AgreedView(Struct, frozen=True, array_like=True):
         """Its place by seniority, from 0 on; none if it is no member (V-047)."""
         return next((rank for rank, each in enumerate(self.members) if each.id == member), None)
 
+    def lowest_rank(self, members: Iterable[MemberId]) -> int:
+        """0 if one of them is no member."""
+        those = frozenset(members)
+        ranks = [rank for rank, each in enumerate(self.members) if each.id in those]
+        return ranks[0] if ranks and len(ranks) == len(those) else 0
+
 
 class Outcome(Struct, frozen=True, array_like=True):
     """What became of a request. `code` is empty, or of the error that the program gets."""
@@ -174,17 +181,20 @@ CarriedGroups = tuple[CarriedGroup, ...]
 
 
 def are_sound(groups: CarriedGroups) -> bool:
-    """Each name once; in each part each member once, in order of seniority, and rules that can be read."""
+    """Each name once; in each part each endpoint once, from inside of the scope, in order of seniority, and
+    rules that can be read."""
     return len({each.name for each in groups}) == len(groups) and all(
-        _is_sound(part) for each in groups if each.group is not None for part in each.group.parts
+        is_sound_list(each.name, part.view.members) and is_possible(part.kind) and not part.apart
+        for each in groups
+        if each.group is not None
+        for part in each.group.parts
     )
 
 
-def _is_sound(part: AgreedGroup) -> bool:
-    gids = [each.gid for each in part.view.members]
-    return (
-        gids == sorted(set(gids)) and len(gids) <= MEMBERS_MAX and not part.apart and is_possible(part.kind)
-    )
+def is_sound_list(group: Group, members: Sequence[AgreedMember]) -> bool:
+    gids, who = [each.gid for each in members], {each.id.endpoint for each in members}
+    in_order = gids == sorted(gids) and len(who) == len(gids) <= MEMBERS_MAX
+    return in_order and all(inside(group.scope, each) for each in who)
 
 
 class GroupTable(Struct, frozen=True):
@@ -193,6 +203,16 @@ class GroupTable(Struct, frozen=True):
     groups: dict[Group, AgreedGroup] = field(default_factory=dict)
     forgotten: Number = 0  # the highest fence of groups that are not here any more
     places: dict[Group, GroupPlace] = field(default_factory=dict)  # see `moves.py`
+    tally: GroupTally | None = None  # of `groups`; without one they are counted anew
+
+    def __post_init__(self) -> None:
+        if self.tally is None or self.tally.groups != len(self.groups):
+            force_setattr(self, "tally", tally_of(self.groups.values()))
+
+    @property
+    def counts(self) -> GroupTally:
+        assert self.tally is not None, "it is counted when the table is made"
+        return self.tally
 
     def __hash__(self) -> int:
         return hash((frozenset(self.groups.items()), frozenset(self.places.items())))
@@ -200,7 +220,7 @@ class GroupTable(Struct, frozen=True):
     @property
     def has_rules(self) -> bool:
         """Is there a group in which not every side lives?"""
-        return any(has_rule(known.kind) for known in self.groups.values())
+        return self.counts.ruled > 0
 
     def carried(self) -> CarriedGroups:
         here = {name: known.carried() for name, known in self.groups.items()}
@@ -223,7 +243,7 @@ class GroupTable(Struct, frozen=True):
         gone = (*record.absent, *removed_by(record.proposal.change))
         has_server = any(each.parent and each.id not in gone for each in before.members)
         table, more = table._trimmed(
-            _branches(before, record.absent), record.proposal.pid, may_begin=has_server
+            branches_of(before, record.absent), record.proposal.pid, may_begin=has_server
         )
         if gone and not has_server:
             table = table._without_server()
@@ -233,21 +253,13 @@ class GroupTable(Struct, frozen=True):
 
     @property
     def must_forget(self) -> bool:
-        return len(self.groups) > EMPTIED_MAX and len(self._emptied()) > EMPTIED_MAX
-
-    def _emptied(self) -> list[Group]:
-        return [
-            name
-            for name, known in self.groups.items()
-            if not any(part.view.members or _may_have_lived(part.living) for part in known.parts)
-            and not has_sheet(known.view.attributes)
-        ]
+        return self.counts.empty > EMPTIED_MAX
 
     def _forgetting(self) -> "GroupTable":
         """The table without empty groups, if there are too many of them."""
         if not self.must_forget:
             return self
-        empty = self._emptied()
+        empty = [name for name, known in self.groups.items() if is_empty(known)]
         fences = [part.living.fence for name in empty for part in self.groups[name].parts]
         rest = {name: known for name, known in self.groups.items() if name not in frozenset(empty)}
         return replace(self, groups=rest, forgotten=max(self.forgotten, *fences))
@@ -265,6 +277,8 @@ class GroupTable(Struct, frozen=True):
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
         """Remove members of subgroups that are not in the enclosing group any more (V-041)."""
         table, outcomes = self, list[Outcome]()
+        if not self.counts.within:
+            return table, ()
         for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
             whole = table.groups.get(Group(table.groups[group].kind.within, group.scope))
             inside_whole = {each for part in whole.parts for each in part.view.ids} if whole else set()
@@ -285,22 +299,22 @@ class GroupTable(Struct, frozen=True):
     def _applied(
         self, record: CommitRecord, before: SetView, other: CarriedGroups
     ) -> tuple["GroupTable", tuple[Outcome, ...]]:
-        pid, absent = record.proposal.pid, _branches(before, record.absent)
+        pid, absent = record.proposal.pid, branches_of(before, record.absent)
         may_begin = any(each.parent and each.id not in record.absent for each in before.members)
         table = self.attempted(record.tried, before)
         match record.proposal.change:
             case GroupChange(verb=GroupVerb.JOIN, members=members) as change if not all(
-                _is_below(before, each) for each in members
+                is_below(before, each) for each in members
             ):
                 # Of a server that is gone meanwhile: its own part lets them in.
                 return table, (Outcome(change.group, "", "Unreachable"),)
             case GroupChange(verb=GroupVerb.ORDER) as change:
                 return table._ordered(change, pid, absent, may_begin=may_begin)
             case GroupChange() as change:
-                known_here = [each for each in change.members if _is_below(before, each, record.absent)]
+                known_here = [each for each in change.members if is_below(before, each, record.absent)]
                 return table._changed(change, pid, absent, tuple(known_here), may_begin=may_begin)
             case ServersFailed(failed):
-                lost = _branches(before, failed)
+                lost = branches_of(before, failed)
                 away = [each for each in absent if each not in lost]
                 stayed = [each for each in before.members if each.id not in failed]
                 has_server = may_begin and any(each.parent for each in stayed)
@@ -486,8 +500,11 @@ class GroupTable(Struct, frozen=True):
             why = SERVER_AWAY
         return self._with(group, replace(known, blocked=why))
 
-    def _with(self, group: Group, known: AgreedGroup) -> "GroupTable":
-        return replace(self, groups={**self.groups, group: known})
+    def having(self, group: Group, known: AgreedGroup) -> "GroupTable":
+        tally = self.counts.changed(self.groups.get(group), known)
+        return replace(self, groups={**self.groups, group: known}, tally=tally)
+
+    _with = having
 
 
 def _kept(part: AgreedGroup, view: AgreedView, outcome: Outcome | None) -> AgreedGroup:
@@ -504,29 +521,6 @@ def _made_anew(known: AgreedGroup) -> AgreedGroup:
     """A group that was deleted, and a program joins: numbers and fences go on."""
     view = replace(known.view, revision=known.view.revision + 1, left=(), attributes=b"")
     return replace(known, views=(*known.views, view)[-VIEWS_KEPT:])
-
-
-def _branches(view: SetView, servers: Iterable[ServerId]) -> list[Domain]:
-    """What is lost with these servers: all below the parent is below others too."""
-    gone = frozenset(servers)
-    return [each.id.server for each in view.members if each.id in gone and not each.parent]
-
-
-def _is_below(view: SetView, member: MemberId, absent: Iterable[ServerId] = ()) -> bool:
-    """Is this member's host below a server of the set, and not of an absent one? Of one cluster's set, one of
-    its hosts. Only that server knows which views counted the member."""
-    host = host_of(member.endpoint)
-    return any(
-        parent(host) == each.id.server if each.parent else inside(each.id.server, host)
-        for each in view.members
-        if each.id not in absent
-    )
-
-
-def members_present(set_view: SetView, view: AgreedView, absent: Iterable[ServerId]) -> list[MemberId]:
-    """The members of a view that are not behind one of these servers."""
-    branches = _branches(set_view, absent)
-    return [each for each in view.ids if not any(inside(one, each.endpoint) for one in branches)]
 
 
 def _judged(
@@ -601,7 +595,8 @@ def _plain_outcomes(known: AgreedGroup) -> AgreedGroup:
 def _after(view: AgreedView, change: GroupChange, pid: Pid) -> tuple[AgreedView, str]:
     """The view after a change; or the one that stands, and why it was not made."""
     verb, members = change.verb, change.members
-    inside_now = [each for each in members if view.rank(each) is not None]
+    listed = frozenset(view.ids)
+    inside_now = [each for each in members if each in listed]
     match verb:
         case GroupVerb.CREATE:
             return view, "NameTaken"
@@ -634,7 +629,7 @@ def _with_members(view: AgreedView, new: list[MemberId], attributes: bytes, pid:
     number = view.number + 1
     again = {each.endpoint for each in new}
     ended = tuple([each for each in view.ids if each.endpoint in again])
-    stay = [each for each in view.members if each.id not in ended]
+    stay = [each for each in view.members if each.id.endpoint not in again]
     joined = [AgreedMember(each, number, attributes) for each in new]
     members = (*stay, *joined)
     return AgreedView(number, 0, pid, members, tuple(new), failed=ended, attributes=view.attributes)
@@ -643,20 +638,21 @@ def _with_members(view: AgreedView, new: list[MemberId], attributes: bytes, pid:
 def _without(view: AgreedView, gone: Iterable[MemberId], pid: Pid, *, are_failed: bool) -> AgreedView:
     """The list without these members: the others keep their order, and ranks have no gaps."""
     gone = tuple(gone)
-    stay = tuple([member for member in view.members if member.id not in gone])
+    away = frozenset(gone)
+    stay = tuple([member for member in view.members if member.id not in away])
     left, failed = ((), gone) if are_failed else (gone, ())
     return AgreedView(view.number + 1, 0, pid, stay, (), left, failed, view.attributes)
 
 
 def _with_attributes(view: AgreedView, members: tuple[MemberId, ...], attributes: bytes) -> AgreedView:
     """Attributes of these members, or of the group if there are none: the same number, a new revision."""
-    changed = replace(view, revision=view.revision + 1, joined=(), left=(), failed=())
+    changed, those = replace(view, revision=view.revision + 1, joined=(), left=(), failed=()), set(members)
     if not members:
         return replace(changed, attributes=attributes)
     return replace(
         changed,
         members=tuple(
-            [replace(each, attributes=attributes) if each.id in members else each for each in view.members]
+            [replace(each, attributes=attributes) if each.id in those else each for each in view.members]
         ),
     )
 
@@ -706,7 +702,7 @@ def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
     kept = [_with_lives(each, emptied) for each in kept]
     kept[0] = _with_past(kept[0], emptied)
     first, *rest = sorted(kept, key=lambda part: _seniority(part.view))
-    return replace(first, apart=tuple(rest[:APART_MAX]))
+    return replace(_above(first, emptied, pid), apart=tuple(rest[:APART_MAX]))
 
 
 def _same_part(one: AgreedGroup, other: AgreedGroup) -> AgreedGroup:
@@ -724,6 +720,20 @@ def _with_lives(part: AgreedGroup, emptied: Sequence[AgreedGroup]) -> AgreedGrou
     if living == part.living:
         return part
     return replace(part, living=living, blocked=MET if is_exclusive(part.kind) else part.blocked)
+
+
+def _above(part: AgreedGroup, emptied: Sequence[AgreedGroup], pid: Pid) -> AgreedGroup:
+    """Hosts that were given up may come back with views of parts that are empty now, and no member's numbers
+    fall: with a later one than ours, views count on from there."""
+    view, past = part.view, [view for each in emptied for view in each.views]
+    if all(each.number <= view.number for each in past if each.members):
+        return part
+    number = max([each.number for each in past]) + 1
+    if view.pid == pid and view.parts:  # two parts met as well: it is the same view
+        return replace(part, views=(*part.views[:-1], replace(view, number=number)))
+    raised = AgreedView(number, 0, pid, view.members, attributes=view.attributes, parts=(view.ids, ()))
+    blocked = MET if is_exclusive(part.kind) else part.blocked
+    return replace(part, views=(*part.views, raised)[-VIEWS_KEPT:], blocked=blocked)
 
 
 def _seniority(view: AgreedView) -> tuple[tuple[int, MemberId] | tuple[int], int, str]:

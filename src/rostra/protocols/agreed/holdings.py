@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import Final
 
 from rostra.core.effects import Effect, Instant
 from rostra.groups.kinds import GroupKind
@@ -31,8 +32,14 @@ from rostra.protocols.agreed.leasing import Leasing
 from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, let_wait
 from rostra.protocols.agreed.proven import without_strangers
 from rostra.protocols.agreed.rules import LivingState, RuleMember
+from rostra.protocols.agreed.sight import lost_domains
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
+from rostra.protocols.relaxed.neighbours import Relation
+
+AHEAD_MAX: Final = 1 << 40
+"""How far a host may be ahead of the view that most hosts hold. If one that lies is believed in more, the
+group comes to numbers that no host can report after the next restart (`HELD_MAX`)."""
 
 
 class Holdings(Leasing):
@@ -80,6 +87,20 @@ class Holdings(Leasing):
     def _propose_loss(
         self, now: Instant, core: CoreSet, group: Group, lost: Sequence[MemberId], out: list[Effect]
     ) -> None: ...
+
+    def lost_domains(self, core: CoreSet, view: AgreedView) -> tuple[Domain, ...]:
+        """Those of this view, and of members that it lost, that we cannot reach (`sight.py`)."""
+        return lost_domains(core.core.set, core.core.state, view, self._host_lost)
+
+    def _host_lost(self, host: Domain) -> Domain | None:
+        """The domain that is lost, if we cannot reach this host below us. One below a child of ours is there
+        if it has said what it holds since that child was linked."""
+        hop = self._neighbours.next_hop(host) if inside(self.domain, host) else None
+        if hop is None:
+            return None
+        if self._neighbours.up.get(hop) is not Relation.CHILD:
+            return hop
+        return None if hop == host or host in self._holding else host
 
     def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
         """A request of this host was done. It says nothing of others there: they may have died with the agent
@@ -239,12 +260,14 @@ class Holdings(Leasing):
         said = Counter([each.id for each in views])
         last = max(views, key=lambda each: (said[each.id], _place(each)), default=None)
         if last is not None and last.id is not None and core.table.get(group) is None:
-            living = max(held, key=lambda each: each.fence)
+            living = max(
+                [each for each in held if each.fence - last.fence <= AHEAD_MAX], key=lambda each: each.fence
+            )
             fence = max(living.fence, self._fences.floor if group.scope == self.domain else 0)
             shown = {each.id: rule_attributes(each.attributes) for each in living.view}
             state = LivingState(fence, tuple([RuleMember(id, shown.get(id, ())) for id in living.lived]))
             view = AgreedView(*last.id, last.view)
-            highest = max(map(_place, views))
+            highest = max([place for place in map(_place, views) if place[0] - last.id[0] <= AHEAD_MAX])
             if highest > _place(last):  # of fewer hosts, which are not believed; but no number comes twice
                 view = AgreedView(highest[0] + 1, 0, Pid(core.core.state.me, 0), last.view)
             gate = self.stack[SERVER].gate

@@ -150,7 +150,7 @@ class SetKeeper:
         self._domain = domain
         self._records = records
         self._sets: dict[Domain, KeptSet] = {}  # as last kept
-        self._groups: dict[tuple[Domain, Group], AgreedGroup] = {}  # by set
+        self._groups: dict[Domain, dict[Group, AgreedGroup]] = {}  # by set
         self._new: list[KeyedRecord] = []
         self._last: KeyedRecord | None = None
 
@@ -163,14 +163,13 @@ class SetKeeper:
         if kept != self._sets.get(name):
             self._sets[name] = kept
             self._put_set(name, _fitting(_encode(kept)))
-        for group, known in state.table.groups.items():
-            if known is not self._groups.get((name, group)):
-                self._groups[name, group] = known
-                self._put_group(name, group, _encoded(known))
-        for where, group in [each for each in self._groups if each[0] == name]:
-            if group not in state.table.groups:
-                del self._groups[where, group]
-                self._put_group(name, group, None)
+        groups, before = state.table.groups, self._groups.setdefault(name, {})
+        for group in [group for group, known in groups.items() if known is not before.get(group)]:
+            before[group] = groups[group]
+            self._put_group(name, group, _encoded(groups[group]))
+        for group in [group for group in before if group not in groups] if len(before) > len(groups) else ():
+            del before[group]
+            self._put_group(name, group, None)
 
     def _put_set(self, name: Domain, data: bytes | None) -> None:
         if data is not None or SETS + self._which(name) in self._records:
@@ -210,7 +209,7 @@ class SetKeeper:
             except UNDECODABLE:
                 continue
             self._sets[name] = kept
-            self._groups |= {(name, group): known for group, known in groups.items()}
+            self._groups[name] = dict(groups)
             found[name] = kept.state(GroupTable(groups, places=dict(kept.places)))
         return found
 

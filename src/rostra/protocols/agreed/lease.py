@@ -40,8 +40,9 @@ from msgspec import Struct
 from rostra.core.effects import Instant, TimerKey
 from rostra.names import Domain, Group, depth, labels, parent
 from rostra.protocols.agreed.branch import LeaseAsked, LeaseConfirmed, LeaseGiven
+from rostra.protocols.agreed.branches import members_present
 from rostra.protocols.agreed.changes import Pid, ServerId
-from rostra.protocols.agreed.groups import AgreedGroup, members_present, rules_of
+from rostra.protocols.agreed.groups import AgreedGroup, rules_of
 from rostra.protocols.agreed.living import is_primary
 from rostra.protocols.agreed.rules import verdict
 from rostra.protocols.agreed.state import SetState
@@ -185,7 +186,7 @@ def lives_until(state: SetState, known: AgreedGroup, counted: dict[ServerId, Ins
     for end in (FOR_EVER, *sorted(set(counted.values()), reverse=True)):
         here = {state.me, *[who for who, until in counted.items() if until >= end]}
         absent = [each for each in state.view.servers if each not in here]
-        if verdict(rules[0], members_present(state.view, known.view, absent), known.living).lives:
+        if verdict(rules[0], members_present(state.view, known.view.ids, absent), known.living).lives:
             return end
     return NEVER
 

@@ -8,6 +8,10 @@ from rostra.groups.kinds import GroupKind
 from rostra.protocols.agreed.rules import parse_rule
 
 ANY: Final = "any"
+MAJORITY: Final = "majority"
+PRIMARY: Final = "primary"
+EXCLUSIVE: Final = "exclusive"
+"""No rule: the agent chooses one under which at most one side lives (`choosing.py`)."""
 
 
 def check_survive(text: str) -> None:
@@ -34,7 +38,7 @@ def _is_exclusive(survive: str) -> bool:
 
 def is_primary(kind: GroupKind) -> bool:
     """Does the server of the scope say which side lives?"""
-    return kind.survive == "primary"
+    return kind.survive == PRIMARY
 
 
 def has_rule(kind: GroupKind) -> bool:

@@ -236,7 +236,8 @@ def _taken(
         return table, ()
     gone = [each for each in part.view.ids if not any(inside(branch, each.endpoint) for branch in branches)]
     if gone:
-        stay = tuple([each for each in part.view.members if each.id not in gone])
+        away = frozenset(gone)
+        stay = tuple([each for each in part.view.members if each.id not in away])
         view = AgreedView(
             part.view.number + 1, 0, pid, stay, failed=tuple(gone), attributes=part.view.attributes
         )
@@ -244,7 +245,7 @@ def _taken(
     elif is_held:
         part = _revised(part)
     folded = part if known is None else fold_parts([*known.parts, part], pid)
-    return replace(table, groups={**table.groups, group: folded}), (Outcome(group, "", "", folded.view),)
+    return table.having(group, folded), (Outcome(group, "", "", folded.view),)
 
 
 def _wanted(
@@ -300,7 +301,7 @@ def _tidied(
             if known.view.members or was_parent:
                 # The other set may have it too, as it was, and have lost its members since.
                 known = _revised(known)
-                table = replace(table, groups={**table.groups, group: known})
+                table = table.having(group, known)
                 outcomes.append(Outcome(group, "", "", known.view))
             else:  # it was handed down to the branch that is lost
                 rest = {name: each for name, each in table.groups.items() if name != group}

@@ -183,8 +183,9 @@ def _decide(
         case SetAttributes(updates, members):
             return _with_attributes(group, known, updates, members)
         case RemoveMembers(members):
-            gone = [each.id for each in view.members if each.id.endpoint in members]
-            if len(gone) < len(set(members)):
+            named = frozenset(members)
+            gone = [each.id for each in view.members if each.id.endpoint in named]
+            if len(gone) < len(named):
                 return "NotMember", ()
             if len(gone) > PUT_OUT_MAX:
                 return "TooLarge", ()
@@ -225,11 +226,12 @@ def _is_own(order: AnyOrder, caller: Endpoint) -> bool:
 
 def _with_attributes(group: Group, known: "AgreedGroup", updates: Updates, members: Endpoints) -> Decision:
     view = known.view
-    if not set(members) <= {each.id.endpoint for each in view.members}:
+    named = frozenset(members)
+    if not named <= {each.id.endpoint for each in view.members}:
         return "NotMember", ()
     after: list[AgreedMember] = []
     for each in view.members:
-        if each.id.endpoint in members:
+        if each.id.endpoint in named:
             sheet = member_sheet(each.attributes)
             data = encode_member(sheet.meta, changed(sheet.properties, updates))
             if len(data) > META_BYTES_MAX:

@@ -8,10 +8,10 @@ from msgspec import Struct, field
 from rostra.core.effects import Effect, Instant, ignored
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked, ViewId
-from rostra.protocols.agreed.changes import Pid
+from rostra.protocols.agreed.changes import Pid, ServerId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX
 from rostra.protocols.agreed.core import SetCore
-from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
+from rostra.protocols.agreed.groups import AgreedGroup, GroupTable, is_sound_list
 from rostra.protocols.agreed.lease import IN_DOUBT, SetLease
 from rostra.protocols.agreed.observed import ShownGroups
 from rostra.protocols.agreed.state import SetState
@@ -59,6 +59,7 @@ class CoreSet:
             0,
             {},
         )  # the same, of which state
+        self.counted: dict[ServerId, Instant] = {}  # by whom they live until then
         self.shown: ShownGroups = {}  # to observers
         self.coming: Pid | None = None  # the last proposal of which hosts were told that it is coming
 
@@ -86,6 +87,7 @@ def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
 
 
 def is_reachable(held: HostHolds) -> bool:
-    """Could a group have come to these numbers? They are believed after a restart, and counted on from."""
+    """Could a group have come to this? It is believed after a restart, and counted on from."""
     number, revision, _ = held.id or (0, 0, None)
-    return max(number, revision, held.fence) <= HELD_MAX
+    numbers = (number, revision, held.fence, *[each.joined for each in held.view])
+    return max(numbers) <= HELD_MAX and is_sound_list(held.group, held.view)

@@ -15,7 +15,7 @@ from msgspec import Meta
 from rostra.errors import BadInput
 from rostra.groups.attributes import Role, Slow
 from rostra.groups.kinds import DeliveryKind
-from rostra.names import Endpoint, Group
+from rostra.names import Domain, Endpoint, Group
 from rostra.names.checks import check_text
 from rostra.protocols.agreed.changes import Number
 from rostra.protocols.fifo.events import Item
@@ -61,6 +61,8 @@ class MemberView(Item, frozen=True, tag=32):
     failed: tuple[Endpoint, ...] = ()
     fence: Number | None = None  # if the group's rule lets one side live at most
     parts: tuple[tuple[Endpoint, ...], ...] = ()  # that merged: who was with whom before
+    suspects: tuple[Endpoint, ...] = ()  # members that the servers could not reach when they sent it
+    without: tuple[Domain, ...] = ()  # the domains with which members of `failed` were lost
 
 
 class MemberBlocked(Item, frozen=True, tag=33):

@@ -249,6 +249,7 @@ class LivingState(Struct, frozen=True, array_like=True):
     def departed(self, gone: Collection[MemberId], *, counts: bool) -> "LivingState":
         """The state without members that are on no side; or, if they count as present, with them as dead
         ones."""
+        gone = frozenset(gone)
         tried = [(each.fence, _rest(each.members, gone)) for each in self.attempts]
         attempts = tuple([Attempt(fence, rest) for fence, rest in tried if rest])
         if not counts:

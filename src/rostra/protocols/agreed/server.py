@@ -54,7 +54,7 @@ from rostra.core.stack import Service, ServiceName
 from rostra.errors import NotAllowed, StoreFailed, TooLarge, Unreachable
 from rostra.groups.members import Because
 from rostra.names import ROOT, Domain, Group, host_of, inside, parent
-from rostra.protocols.agreed import ordering, proven
+from rostra.protocols.agreed import losses, ordering, proven
 from rostra.protocols.agreed.branch import (
     BranchCut,
     BranchLost,
@@ -154,6 +154,7 @@ class AgreedServer(Holdings, Service):
         self._above = None if domain == ROOT else parent(domain)
         self._orphans: dict[MemberId, None] = {}  # their host was lost before their join was done
         self._lost: dict[Domain, Instant] = {}  # branches whose members are to be removed; not before this
+        self.losing: losses.Losing = {}
         self._timers: set[TimerKey] = set()  # that run
         self._screened: proven.Screened | None = None  # where to go on
 
@@ -201,7 +202,9 @@ class AgreedServer(Holdings, Service):
                     self._tell_again(out)
                     self._seek(out)
                 elif timer == LOST:
-                    self._branches_lost(now, out)
+                    losses.remove_lost(self, now, out)
+                elif timer == losses.LOSING:
+                    losses.remove_some(self, now, out)
                 else:
                     self._restore_ready(now, out)
             case LinkDown(peer, because):
@@ -272,7 +275,7 @@ class AgreedServer(Holdings, Service):
             return True
         if state.gave_up:  # an administrator's word outlives a restart
             return True
-        return any(known.view.attributes for known in state.table.groups.values())
+        return state.table.counts.described > 0
 
     def _after_secured(self, since: int, out: list[Effect]) -> list[Effect]:
         """All records of this step are written first, in the order of their versions: what is sent rests on
@@ -296,7 +299,7 @@ class AgreedServer(Holdings, Service):
                 elif any(host_of(each.id.endpoint) != question.host for each in members):
                     out.append(ignored(message, "a member of another host"))
                 elif isinstance(message, HostHolds) and not is_reachable(message):
-                    out.append(ignored(message, "numbers that no group comes to"))
+                    out.append(ignored(message, "a view that no group comes to"))
                 elif isinstance(message, MemberAsked) and not members:
                     out.append(ignored(message, "a change of nobody"))
                 elif not is_possible(message.group_kind):
@@ -510,19 +513,6 @@ class AgreedServer(Holdings, Service):
         for id in list(self._orphans)[:-DEPARTED_MAX]:
             del self._orphans[id]
 
-    def _branches_lost(self, now: Instant, out: list[Effect]) -> None:
-        """All members below them failed, in every group that we agree on (V-018, V-064); but not those of a
-        host that is back already."""
-        lost = [domain for domain, lent_until in self._lost.items() if lent_until <= now]
-        for domain in lost:
-            del self._lost[domain]
-        for core in self._ordinary():
-            for group in sorted(core.table.groups):
-                ids = core.table.groups[group].view.ids
-                below = [id for id in ids if any(inside(domain, id.endpoint) for domain in lost)]
-                gone = [id for id in below if id not in self._held(id, group)]
-                self._propose_loss(now, core, group, gone, out)
-
     def _is_lost(self, id: MemberId) -> bool:
         """Is it to be removed when it lives by no lease any more?"""
         return any(inside(domain, id.endpoint) for domain in self._lost)
@@ -532,7 +522,7 @@ class AgreedServer(Holdings, Service):
     ) -> None:
         known = core.table.get(group)
         if lost and known is not None:
-            senior = min([known.view.rank(each) or 0 for each in lost])
+            senior = known.view.lowest_rank(lost)
             self._propose(now, core, GroupChange(group, GroupVerb.FAIL, tuple(lost), "", senior), out)
 
     def _confirm(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
@@ -626,8 +616,8 @@ class AgreedServer(Holdings, Service):
                 del groups[group]
             for id in list(self._departed)[:-DEPARTED_MAX]:
                 del self._departed[id]
-            ranks = [] if known is None else [known.view.rank(each) or 0 for each in ids]
-            change = GroupChange(group, message.verb, ids, request, min(ranks, default=0))
+            rank = 0 if known is None else known.view.lowest_rank(ids)
+            change = GroupChange(group, message.verb, ids, request, rank)
         return self._propose(now, core, change, out)
 
     def _let_others_follow(self, now: Instant, core: CoreSet, out: list[Effect]) -> None:
@@ -733,7 +723,8 @@ class AgreedServer(Holdings, Service):
         for id, those in by_base.items():
             base = base_of(known, id)
             for view in path_from(known, base):
-                self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt), out)
+                lost = self.lost_domains(core, view)
+                self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt, lost), out)
                 base = view
 
     def _taken(self, core: CoreSet, message: ViewTaken, out: list[Effect]) -> None:
@@ -766,6 +757,7 @@ class AgreedServer(Holdings, Service):
         for timer, wanted, after_s in (
             (TELL_AGAIN, untaken, TELL_AGAIN_S),
             (LOST, bool(self._lost), LOSS_AFTER_S),
+            (losses.LOSING, bool(self.losing), losses.next_s(self)),
             (PROOFS, proven.is_restricted(self), proven.next_s(self)),
             (RESTORE, bool(restoring), max(0.0, min(restoring, default=now) - now)),
             (FORM, bool(forming), max(0.0, min(forming, default=now) - now)),

@@ -4,9 +4,10 @@ from collections import deque
 
 from msgspec import Struct, field
 
+from rostra.core.effects import Instant
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import GroupKind
-from rostra.names import Endpoint
+from rostra.names import Domain, Endpoint
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.events import AgreedJoinAsked
@@ -58,12 +59,14 @@ class HostGroup(Struct, eq=False):
     kind: GroupKind
     members: dict[Endpoint, HostMember] = field(default_factory=dict)
     view: AgreedView | None = None  # the last one
+    lost: tuple[Domain, ...] = ()  # domains that its core-set could not reach, as it told the view
     fence: int = 0  # of the last view that lived
     doubt: bool = False  # no lease: its members are blocked
     lived: tuple[MemberId, ...] = ()  # and its members
     returned: dict[MemberId, int] = field(default_factory=dict)
     """Members of it that were out of a living view before: the fence with which each was back."""
     blocked: str = ""  # why, if it is
+    stands_since: Instant | None = None  # blocked or in doubt (`settling.py`)
     drained: bool = False  # until a view comes in which its members are behind (`draining.py`)
     given: HostGiven | None = None  # as observers were shown it last
 

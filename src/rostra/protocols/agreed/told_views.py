@@ -9,6 +9,7 @@ from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.agreed.sheets import with_proof
+from rostra.protocols.agreed.sight import lost_with, suspects_in
 from rostra.protocols.agreed.stays import HostGroup
 
 
@@ -23,12 +24,13 @@ def view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
     was = frozenset() if before is None else frozenset(before.ids)
     here = frozenset([each.id for each in members])
     lost = () if before is None else tuple([each for each in before.ids if each not in here])
+    left = frozenset(told.left)
     return AgreedView(
         *told.id,
         members,
         tuple([each.id for each in members if each.id not in was]),
-        tuple([each for each in lost if each in told.left]),
-        tuple([each for each in lost if each not in told.left]),
+        tuple([each for each in lost if each in left]),
+        tuple([each for each in lost if each not in left]),
         parts=told.parts,
     )
 
@@ -46,6 +48,8 @@ def view_item(view: AgreedView, known: HostGroup, *, whole: bool) -> MemberView:
         endpoints_of(view.failed),
         known.fence if is_exclusive(known.kind) else None,
         tuple([endpoints_of(each) for each in view.parts]),
+        suspects_in(view.ids, known.lost),
+        lost_with(view.failed, known.lost),
     )
 
 

@@ -244,7 +244,15 @@ class MonitoredGroups:
             del self._own[self._claiming.pop(about)]
 
     def _end(
-        self, now: Instant, group: Group, me: Endpoint, why: str, out: list[Effect], *, lists: bool = True
+        self,
+        now: Instant,
+        group: Group,
+        me: Endpoint,
+        why: str,
+        out: list[Effect],
+        fix: str = "",
+        *,
+        lists: bool = True,
     ) -> None:
         """It is no member any more, and in no list."""
         known, station = self.groups[group], self._agent.stations.get(group)
@@ -255,7 +263,7 @@ class MonitoredGroups:
         if lists and stay.is_listed:
             self._unlist(now, group, me, out)
         if isinstance(station, MonitoredStation):
-            station.gone(me, why, out)
+            station.gone(me, why, out, fix)
             station.settle(now, out)
             self.after(now, station, out)
 
@@ -332,7 +340,7 @@ class MonitoredGroups:
                 out.append(tell)
                 for me in tell.endpoints:
                     if self._find(group, me) is not None:
-                        self._end(now, group, me, refusal.what, out)
+                        self._end(now, group, me, refusal.what, out, refusal.fix)
             case _:
                 out.append(tell)
 

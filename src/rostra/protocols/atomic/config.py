@@ -38,6 +38,11 @@ TICK_MAX_S: Final = 0.5
 """What may have been lost is sent again after the first of these, then after twice that, up to the second, as
 long as nothing comes of it."""
 
+AGAIN: Final = 3
+"""A question or a report that belongs to a flush that is over, as far as a station knows, is a late copy; when it
+comes so often and nothing else does, it is not. Raising it: more copies do no harm, and a station that waits to be
+started waits longer."""
+
 PATIENCE_TICKS: Final = 8
 """After so many of them, some 2 s, members hear why nothing goes on."""
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 
 from rostra.core.effects import CancelTimer, Effect, Ignored, Instant, ignored
 from rostra.names import Domain, Endpoint, host_of
-from rostra.protocols.atomic.config import PATIENCE_TICKS, WINDOW_BYTES
+from rostra.protocols.atomic.config import AGAIN, PATIENCE_TICKS, WINDOW_BYTES
 from rostra.protocols.atomic.durable import UNRECORDED, OrderHead, is_named
 from rostra.protocols.atomic.events import OrderSubmitted
 from rostra.protocols.atomic.hub_early import HubEarly
@@ -150,6 +150,8 @@ class Station(HubEarly):
             case _ if agreed is None or source != agreed.first.host or agreed.first == self.me:
                 out.append(Ignored(what, "not from the first station"))
                 return
+            case HubAsk() if self._is_asked_late:
+                out.append(Ignored(what, "of a flush that is over"))
             case HubAsk(waits=waits):
                 if not isinstance(self.stage, StationReports):
                     self._freeze(out)
@@ -166,6 +168,16 @@ class Station(HubEarly):
                 if isinstance(self.stage, StationReports):
                     self.excluded = why
         self._end(now, out)
+
+    @property
+    def _is_asked_late(self) -> bool:
+        """Is the epoch that begins with this view there already? An orderer that gathers anew asks again, and
+        sends nothing else meanwhile."""
+        assert self.agreed is not None
+        if not isinstance(self.stage, StationFollows) or self.epoch != self.agreed.key:
+            return False
+        self._asked_again += 1
+        return self._asked_again < AGAIN
 
     def _in_epoch(self, source: Domain, message: HubData | HubPulse | HubNak | HubHave) -> bool:
         """Is it from our orderer, or to us as such? What is fetched has the name of the coming epoch."""
@@ -203,7 +215,7 @@ class Station(HubEarly):
                     self._pulse([source], out)  # it may wait until all have what it counted for
             case HubHave(next=next, accept=accept, full=full) if peer is not None:
                 if next <= self.log.next:
-                    peer.started = True
+                    peer.started, peer.reports = True, 0
                     self._progress = self._progress or next > peer.next
                     peer.next, peer.accept = max(peer.next, next), max(peer.accept, accept)
                     peer.counts, peer.full = max(peer.counts, next), full
@@ -230,6 +242,7 @@ class Station(HubEarly):
 
     def _learn(self, accept: int, all: int) -> None:
         """The orderer may know of more than we have."""
+        self._asked_again = 0
         self.accept, self.all = max(self.accept, accept), max(self.all, all)
         self._says_have = True
 

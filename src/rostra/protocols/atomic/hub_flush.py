@@ -14,8 +14,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from rostra.core.effects import Effect, Ignored, Instant
-from rostra.names import Domain, Endpoint
-from rostra.protocols.atomic.config import SHORT_S, WINDOW_FEED_BYTES
+from rostra.names import Domain, Endpoint, host_of
+from rostra.protocols.atomic.config import AGAIN, SHORT_S, WINDOW_FEED_BYTES
 from rostra.protocols.atomic.durable import NO_LOG, OTHER_ORDER, is_part, newest_log, waits_for
 from rostra.protocols.atomic.events import OrderFlushed
 from rostra.protocols.atomic.feeds import InFeed, OutFeed, feed_name
@@ -41,6 +41,7 @@ from rostra.protocols.atomic.state import (
     StationFollows,
     StationGathers,
     StationOrders,
+    StationPeer,
     StationReports,
 )
 from rostra.protocols.flow.messages import Run
@@ -64,12 +65,25 @@ class HubFlush(HubOrder):
             return  # it gets its place when all new stations have reported
         if isinstance(self.stage, StationFollows) and self.stage.orderer == first:
             return  # its place will come
+        if self._has_another_sides_view:
+            self.excluded = WENT_ON
+            return
         self._freeze(out)
         if first == self.me:
             self._gather(now, out)
         else:
             self.stage = StationReports(first)
             self._report(out)
+
+    @property
+    def _has_another_sides_view(self) -> bool:
+        """Where every side goes on, our orderer may have placed a view for which our servers had gone another
+        way by then: they have a view of that number themselves. Members are not given both."""
+        agreed, marked = self.agreed, self.marked
+        if agreed is None or agreed.is_exclusive or marked is None:
+            return False
+        own, placed = agreed.shown or agreed.key, marked.view.key
+        return isinstance(self.stage, StationFollows) and own != placed and own.number <= placed.number
 
     def _freeze(self, out: list[Effect]) -> None:
         """Nothing of the old epoch counts from here on."""
@@ -212,7 +226,9 @@ class HubFlush(HubOrder):
         assert self.agreed is not None and self.epoch is not None
         peer = self._peers.get(id.host)
         if peer is not None and peer.id == id and report.view == peer.view:
-            if not peer.started:  # a new one would lose what it has sent us meanwhile
+            if self._is_frozen_again(peer) and peer.next <= report.next <= self.log.next:
+                self._start_peer(id, report.view, self._out.number_at(report.next), report.next, out)
+            elif not peer.started:  # a new one would lose what it has sent us meanwhile
                 self._send_start(peer, out)
         elif self.disk is not None and self.agreed.key != self.epoch and id not in self._outs:
             self._freeze(out)  # what we keep on disk is to be with it as well: all begin anew, from there
@@ -244,6 +260,13 @@ class HubFlush(HubOrder):
         else:
             self._outs.add(id)
             self._post(id.host, HubOut(self.agreed.key, WENT_ON), out)
+
+    def _is_frozen_again(self, peer: StationPeer) -> bool:
+        """It has begun, and reports all the same: a late copy, or a late question of ours has stopped it. Then
+        it reports until it is started."""
+        if peer.started:
+            peer.reports += 1
+        return peer.reports >= AGAIN
 
     def _place_of(self, members: Iterable[Endpoint]) -> tuple[int, int] | None:
         """Number and position of the first view in our feed with one of these."""
@@ -411,6 +434,13 @@ class HubFlush(HubOrder):
             anew = {id for id, each in reports if id != self.me and not is_part(id.host, each, own)}
             starts.update(dict.fromkeys(anew, self.log.low))
             starts.pop(self.me, None)
+        self._were_here = frozenset()
+        if self.disk is None:
+            old = {id.host: frozenset(each.members) for id, each in reports if each.epoch is not None}
+            listed = [
+                each.id.endpoint for each in self.agreed.view.members if host_of(each.id.endpoint) in old
+            ]
+            self._were_here = frozenset([each for each in listed if each not in old[host_of(each)]])
         lowest = min(starts.values(), default=mark)
         if self.disk is not None:
             self.all = min(self.all, lowest)  # there are stations now that do not have all that is kept

@@ -95,6 +95,7 @@ class HubOrder:
         self._counts_to: int | None = None  # what is behind this does not count as held here meanwhile
         self.disturbed = False  # there is a view that we cannot follow, as our members have left
         self._peers: dict[Domain, StationPeer] = {}
+        self._were_here: frozenset[Endpoint] = frozenset()  # of the first view, if we have none before it
         self._linked: dict[StationId, HubReport] = {}  # who wait for the view that they come with
         self._outs: set[StationId] = set()  # without whom the group goes on
         self._out = OutFeed(feed_name(me.host))
@@ -107,6 +108,7 @@ class HubOrder:
         self._stays: dict[Endpoint, int] = {}  # the membership of each that is in the agreed view
         self._fresh: list[tuple[bytes, int]] = []  # ordered in this step
         self._says_have = False
+        self._asked_again = 0  # to report, since we heard anything else of our orderer
         self._progress = True
         self._ticks = 0
         self._is_timed = False
@@ -181,6 +183,8 @@ class HubOrder:
                 return False
         before = None if self.marked is None else self.marked.view
         view = shown_view(agreed, before, self._moves)
+        if before is None and self._were_here:
+            view = replace(view, joined=tuple([each for each in view.joined if each not in self._were_here]))
         entry = MarkEntry(self.log.next, view, agreed.stations, begins)
         hosts = {id.host: id for id in agreed.stations}
         self._peers = {h: each for h, each in self._peers.items() if hosts.get(h) == each.id}

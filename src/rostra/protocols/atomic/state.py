@@ -78,7 +78,7 @@ class StationPeer:
 
     __slots__ = (
         *("accept", "anew", "counts", "first", "full", "id"),
-        *("next", "position", "started", "up", "view", "waiting"),
+        *("next", "position", "reports", "started", "up", "view", "waiting"),
     )
 
     def __init__(
@@ -94,6 +94,7 @@ class StationPeer:
         self.accept = 0  # and knows that so much is stable
         self.full = False
         self.started = False  # it has said something in this epoch
+        self.reports = 0  # since then, and since it last said something else
         self.up = up
         self.waiting = 0  # bytes that it has sent and that have no place yet
 

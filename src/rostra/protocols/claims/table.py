@@ -45,7 +45,7 @@ class ClaimTable:
     def __init__(self, records: Records, depth: int) -> None:
         self._records = records
         self._depth = depth
-        self._seen = -1  # the version of the records that the rest was made of
+        self._seen = -1  # the change of the records that the rest was made of
         self._claims: dict[str, StandingClaim] = {}
         self._held_by: Counter[str] = Counter()  # by child
 
@@ -95,7 +95,7 @@ class ClaimTable:
             self._records.put(_hold(name, host), msgspec.msgpack.encode(life))
             self._held_by[self._child(host)] += host not in claim.holders
             claim.holders[host] = life
-        self._seen = self._records.version
+        self._seen = self._last_change
         return claim
 
     def is_made(self, name: str, host: Domain, life: int, scope: Domain) -> bool:
@@ -122,7 +122,7 @@ class ClaimTable:
             self._held_by[self._child(scope)] += scope not in claim.holders
             claim.holders[scope] = 0
             self._records.put(_hold(name, scope), msgspec.msgpack.encode(order))
-            self._seen = self._records.version
+            self._seen = self._last_change
 
     def begun(self, name: str, scope: Domain) -> str:
         """The name of the order that is begun; empty if there is none, or it was recorded without a name."""
@@ -138,7 +138,7 @@ class ClaimTable:
         del claim.holders[host]
         self._held_by[self._child(host)] -= 1
         removed = [self._records.put(_hold(name, host), None)]
-        self._seen = self._records.version
+        self._seen = self._last_change
         return removed if permanent else removed + self.forget(name)
 
     def forget(self, name: str) -> list[KeyedRecord]:
@@ -149,7 +149,7 @@ class ClaimTable:
             return []
         del self._claims[name]
         removed = [self._records.put(CLAIM + name, None)]
-        self._seen = self._records.version
+        self._seen = self._last_change
         return removed
 
     def records_of(self, name: str, host: Domain) -> list[KeyedRecord]:
@@ -161,12 +161,16 @@ class ClaimTable:
         """Behind which child of the scope's server a host is."""
         return ".".join(host.split(".")[: self._depth + 1])
 
+    @property
+    def _last_change(self) -> int:
+        return self._records.last_change(CLAIM, HOLD)
+
     def _load(self) -> None:
         """Other keys change the records too, and so does a leader whom our replica follows. What cannot be
         read is no claim: only a replica that lies could have written it."""
-        if self._seen == self._records.version:
+        if self._seen == self._last_change:
             return
-        self._seen = self._records.version
+        self._seen = self._last_change
         self._claims, self._held_by = {}, Counter()
         for record in self._records.under(CLAIM):
             name, kind = record.key.removeprefix(CLAIM), decode_kind(record.data or b"")

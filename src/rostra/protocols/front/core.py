@@ -608,7 +608,7 @@ class FrontCore:
         kind = ordered_kind(join.membership, join.order, join.stable, join.survive)
         refusal: RostraError | None = why_not_ordered(kind)
         if kind.is_monitored and "!" in join.group.name:
-            what = f"{join.group} is a restricted name, and a group that is {kind} has none"
+            what = f"{join.group} is a restricted name, and no group that is {kind} can have one"
             refusal = NotAvailable(what, fix='use membership="agreed"')
         if refusal is None and HOST not in self.port.stack:
             refusal = NotAvailable(

@@ -49,7 +49,7 @@ from rostra.errors import REFUSALS, AlreadyMember, BadInput, Refused, TooLarge
 from rostra.groups.attributes import DoubtAttributes
 from rostra.groups.kinds import LED, DeliveryKind
 from rostra.groups.members import Members, names_led
-from rostra.names import Domain, Endpoint, Group, depth, host_of, inside, parent
+from rostra.names import Domain, Endpoint, Group, host_of, inside, parent
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import LIST_KEEPER, SpeakerCame, SpeakerWent
 from rostra.protocols.led.circuits import Circuits, patient
@@ -120,6 +120,7 @@ from rostra.protocols.led.requests import (
     ResolveSet,
 )
 from rostra.protocols.led.resolving import LedResolves
+from rostra.protocols.led.rules import is_lost
 from rostra.protocols.led.sequences import Sequences
 from rostra.protocols.led.state import AgentId, TreeState
 from rostra.protocols.led.stays import (
@@ -510,12 +511,7 @@ class LedAgent(Service):
             if new is None or new == old:
                 continue
             is_used = any(group.scope == scope for group in self.trees)
-            is_lost = (
-                old is None
-                or new == self.me
-                or (old != self.me and (depth(new.path) > depth(old.path) or new.path == old.path))
-            )
-            if is_lost or not is_used:
+            if old is None or is_lost(scope, old, new) or not is_used:
                 self._turn_to(scope, new)
             else:
                 wait = True
@@ -630,7 +626,8 @@ class LedAgent(Service):
             case TreeReceived(_, message):
                 scope = message.group.scope
                 origins = [entry.origin for entry in getattr(message, "entries", ())]
-                if not all(inside(scope, path) for path in (self.host, peer, *origins)):
+                named = [getattr(message, "redirect", None) or peer, getattr(message, "root", peer)]
+                if not all(inside(scope, path) for path in (self.host, peer, *named, *origins)):
                     self.out.append(ignored(message, "out of scope"))
                 elif isinstance(message, TransientMessage):
                     self.transient.received(peer, message)
@@ -679,7 +676,7 @@ class LedAgent(Service):
                 self.out.append(Ignored("CarriedLetter", "not a letter"))
             case Hello() | Data() | Beat() | Bye():
                 self.out += self.circuits.arrived(
-                    self._now, carried.source, letter, self._post_packet, self._circuit
+                    self._now, carried.source, letter, self._needed, self._post_packet, self._circuit
                 )
             case _:
                 self._letter(carried.source, letter)

@@ -102,7 +102,15 @@ class Circuits:
         if peer in self.up:
             self._report(peer, self.links[peer].step(now, BatchSubmitted((message,))), post, give)
 
-    def arrived(self, now: Instant, peer: Domain, packet: AnyPacket, post: Post, give: Give) -> list[Effect]:
+    def arrived(
+        self,
+        now: Instant,
+        peer: Domain,
+        packet: AnyPacket,
+        needed: Callable[[], Collection[Domain]],
+        post: Post,
+        give: Give,
+    ) -> list[Effect]:
         if peer not in self.links:
             if not isinstance(packet, Hello):
                 return [ignored(packet, "no circuit")]
@@ -114,6 +122,8 @@ class Circuits:
         dropped = self._report(peer, reports, post, give)
         if isinstance(packet, Bye) and peer not in self.up:
             self._forget(peer)
+            if peer in needed():  # the peer ended it for want of use, and we have one
+                self.want(now, peer, post)
         return dropped
 
     def tick(self, now: Instant, needed: Callable[[], Collection[Domain]], post: Post, give: Give) -> None:

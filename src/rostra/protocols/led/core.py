@@ -565,11 +565,13 @@ class TreeCore:
 
     def _lose_child(self, peer: Domain, up: Container[Domain], out: list[Effect]) -> None:
         """Its circuit is lost (S-062); with `grace_s` its list is kept for a while, in doubt (S-063)."""
-        record, entries = self.record, self._report_of(peer)
-        if record is None or entries is None or not self.config.grace_s:
+        record, child = self.record, self._child(peer)
+        if record is None or child is None or child.doubt:  # in doubt already: it has not attached again
+            return
+        if not self.config.grace_s:
             self._drop_child(peer, up, out)
             return
-        doubted = tuple([replace(entry, in_doubt=True) for entry in entries])
+        doubted = tuple([replace(entry, in_doubt=True) for entry in child.entries])
         others = [each for each in record.children if each.agent != peer]
         children = [*others, ChildReport(peer, doubted, doubt=self._number())]
         children.sort(key=lambda each: each.agent)

@@ -91,6 +91,8 @@ class ListQueries:
         query = self.open.get(told.number)
         if query is None or query.group != told.group or query.asked is not None:
             out.append(Ignored("LeaderTold", "late reply"))
+        elif told.leader is not None and not inside(told.group.scope, told.leader):
+            out.append(Ignored("LeaderTold", "out of scope"))
         elif told.leader is not None:
             self._ask_agent(told.number, query, told.leader, out)
         elif not query.expected:
@@ -118,10 +120,12 @@ class ListQueries:
             return
         query.known = None
         query.steps += 1
-        if told.parent is not None and query.steps <= STEPS_MAX:
+        above = told.parent is not None and inside(told.group.scope, told.parent)
+        if told.parent is not None and above and query.steps <= STEPS_MAX:
             self._ask_agent(told.number, query, told.parent, out)
-        else:
+        elif query.steps <= STEPS_MAX + 1:
             self._ask_registrar(told.number, query, out)
+        # Otherwise the timer asks again: the registrar names an agent that does not lead.
 
     def fired(self, number: int, out: list[Effect]) -> None:
         query = self.open.get(number)

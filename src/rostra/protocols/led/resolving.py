@@ -17,7 +17,7 @@ from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.protocols.led.core import spread
 from rostra.protocols.led.queries import ListQuery, ListResult, QueryEnding
 from rostra.protocols.led.stays import led_member, listed
-from rostra.protocols.led.transient import owner_of
+from rostra.protocols.led.transient import check_inside, owner_of
 from rostra.protocols.relaxed.events import SignpostsFound
 from rostra.protocols.relaxed.requests import Absolute, Denied, Resolved, denied
 
@@ -36,6 +36,7 @@ class LedResolves:
         owner = owner_of(group)
         if owner is None:
             raise BadInput(f"{group} is not a transient set", fix="resolve it")
+        check_inside(group.scope, self._agent.host)
         self._ask_list(me, group, (), self._answer_list(token, group), host_of(owner))
 
     def _answer_list(

@@ -18,6 +18,9 @@ from typing import Final
 from rostra.names import Domain, Group, depth, inside, labels
 from rostra.protocols.led.state import AgentId
 
+ANY_NAME: Final = "any"
+"""The rule of scopes does not look at names."""
+
 Rule = Callable[[Group, Collection[AgentId]], AgentId | None]
 
 
@@ -42,6 +45,11 @@ def highest_rule(group: Group, reachable: Collection[AgentId]) -> AgentId | None
 def hash_rule(group: Group, reachable: Collection[AgentId]) -> AgentId | None:
     inner = [each for each in reachable if inside(group.scope, each.path)]
     return max(inner, key=lambda each: (_weight(group, each.path), _address(each)), default=None)
+
+
+def is_lost(scope: Domain, old: AgentId, new: AgentId) -> bool:
+    """Is the old registrar lost? Then another life of it, or a worse one by the rule, takes its place."""
+    return new.path == old.path or scope_rule(Group(ANY_NAME, scope), (old, new)) == old
 
 
 def _weight(group: Group, path: Domain) -> bytes:

@@ -67,7 +67,7 @@ from rostra.protocols.led.requests import (
     SequenceShrunk,
 )
 from rostra.protocols.led.stays import listed, local_name
-from rostra.protocols.led.transient import owner_of
+from rostra.protocols.led.transient import check_inside, owner_of
 from rostra.protocols.relaxed.requests import Done, denied
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class Sequences:
                 self._agent.out.append(Answer(token, Done()))
 
     def _open(self, me: Endpoint, token: int, group: Group) -> None:
+        check_inside(group.scope, self._agent.host)
         user = self._agent.directory.user_of(me)
         if not self._open_of.has_room(user):
             held = self._open_of.held[user]
@@ -203,7 +204,10 @@ class Sequences:
         if result.ending is QueryEnding.UNAVAILABLE:
             raise Unreachable(f"the leader of {group} did not answer", fix="ask again")
         if result.ending is QueryEnding.NONE:
-            raise NoSuchGroup(f"there is no set {group}", fix="has it members?")
+            raise NoSuchGroup(
+                f"there is no led group or transient set {group}",
+                fix="see that it has members, and is led; or send_to(endpoints, data)",
+            )
         listed_now = self._agent.proven(group, listed(result.entries or (), None))
         destinations = tuple([each.endpoint for each in listed_now if each.endpoint != me])
         hosts = frozenset(map(host_of, destinations))

@@ -48,16 +48,13 @@ from rostra.protocols.led.messages import (
 )
 from rostra.protocols.led.proven import is_refused
 from rostra.protocols.led.registrar import Registrar
-from rostra.protocols.led.rules import scope_rule
+from rostra.protocols.led.rules import ANY_NAME, scope_rule
 from rostra.protocols.led.state import AgentId
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.routing import OUTSIDE
 
 LED_SERVER: Final = ServiceName["LedServer"]("led server")
-
-ANY_NAME: Final = "any"
-"""The rule of scopes does not look at names."""
 
 
 class LedServer(Service):

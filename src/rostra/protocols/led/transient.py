@@ -154,6 +154,12 @@ def owner_of(group: Group) -> Endpoint | None:
     return Endpoint(owner) if is_transient else None
 
 
+def check_inside(scope: Domain, host: Domain) -> None:
+    """Leaders and owners answer hosts in the scope of the set alone."""
+    if not inside(scope, host):
+        raise NotInScope(f"{host} is not in {scope}", fix=scope_to_use(scope, host))
+
+
 class TransientSets:
     """The transient sets of one agent; part of `LedAgent`."""
 
@@ -186,10 +192,7 @@ class TransientSets:
     def _create(self, me: Endpoint, token: int, create: CreateSet) -> None:
         """No message: the name is ours alone (S-008, S-009)."""
         agent = self._agent
-        if not inside(create.scope, agent.host):
-            raise NotInScope(
-                f"{agent.host} is not in {create.scope}", fix=scope_to_use(create.scope, agent.host)
-            )
+        check_inside(create.scope, agent.host)
         name = f"{me}~{agent.me.life}-{incarnation_of(me)}-{create.at_ms}-{self._made + 1}"
         parse_group_name(name)  # the path of a host may be too long for it
         user = agent.directory.user_of(me)
@@ -377,7 +380,9 @@ class TransientSets:
             # One that was only asked is asked anew.
             lost = known.at(peer, RosterState.IN) if known.readmit else known.at(peer)
             if lost:
+                asked = [] if known.readmit else known.at(peer, RosterState.ASKED)
                 self._set(known.placed(lost, RosterState.AWAY if known.readmit else None))
+                self._refuse(known, asked, f"{peer} went out of reach before it answered; add it again")
         for group in sorted(self._from.get(peer, ())):
             members = sorted(self.held[group])
             self._lose(group, members, "its owner is out of reach")

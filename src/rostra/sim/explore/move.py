@@ -148,8 +148,7 @@ class KeepsId(SetCore):
         known = table.groups.get(GROUP)
         was_moving = before.places.get(GROUP, NOWHERE).mover is not None
         if known is not None and was_moving and known.views[:-1] == before.groups[GROUP].views:
-            groups = {GROUP: replace(known, views=known.views[:-1])}
-            self._set(table=replace(table, groups=groups))
+            self._set(table=table.having(GROUP, replace(known, views=known.views[:-1])))
 
 
 class MoveModel:
