@@ -117,13 +117,15 @@ def audit(
 
     chosen = [promise_called(each).name for each in promise or ALL]
     found: list[AuditVerdict] = []
-    with archive_at(Where(tables, journal, master, remote)) as archive:
-        with Evidence(archive.events, archive.left_out, archive.contradicted, archive.made) as evidence:
-            with progress(archive.spark, "looking at the history"):
-                suit(archive.spark, archive.events, SMALL_ROWS if evidence.at_hand is None else HERE_ROWS)
-            for name in chosen:
-                found += _judge(archive, evidence, name, bound, first, lines, journal)
-            unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []
+    with (
+        archive_at(Where(tables, journal, master, remote)) as archive,
+        Evidence(archive.events, archive.left_out, archive.contradicted, archive.made) as evidence,
+    ):
+        with progress(archive.spark, "looking at the history"):
+            suit(archive.spark, archive.events, SMALL_ROWS if evidence.at_hand is None else HERE_ROWS)
+        for name in chosen:
+            found += _judge(archive, evidence, name, bound, first, lines, journal)
+        unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []
     if output is OutputFormat.TABLE:
         show(found)
     else:
