@@ -17,7 +17,17 @@ from rostra.protocols.agreed.part import CoreSet
 from rostra.protocols.agreed.server import AgreedServer
 from rostra.sim.storm import StormFailed, storm
 
-FOUND_SOMETHING = (62, 64, 93, 6001992, 6002436)  # of those beyond the first fifty, of which eleven did
+FOUND_SOMETHING = (
+    62,
+    64,
+    93,
+    6001992,
+    6002436,
+    6004250,
+    6004863,
+    6007010,
+    6008795,
+)  # eleven of the first fifty did, too
 
 
 @pytest.mark.parametrize("seed", [*few_of(24, 50), *FOUND_SOMETHING])

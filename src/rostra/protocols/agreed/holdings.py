@@ -102,12 +102,13 @@ class Holdings(Leasing):
             return hop
         return None if hop == host or host in self._holding else host
 
-    def _note_holding(self, core: CoreSet, asked: MemberAsked) -> None:
-        """A request of this host was done. It says nothing of others there: they may have died with the agent
-        that was there before, and wait in `_lost`."""
+    def _note_holding(self, core: CoreSet, asked: MemberAsked, *, done: bool) -> None:
+        """A request of this host was committed. It says nothing of others there: they may have died with the
+        agent that was there before, and wait in `_lost`. One whose join was done in another part, and who was
+        given up there, is not in the view: it is brought back like all that its host holds."""
         listed = frozenset(ids_of(core.table.get(asked.group)))
         for each in asked.members if asked.verb is GroupVerb.JOIN else ():
-            if each.id in listed and each.id not in self._departed:
+            if (done or each.id in listed) and each.id not in self._departed:
                 groups = self._holding.setdefault(asked.question.host, {})
                 groups.setdefault(asked.group, {})[each.id] = each.attributes
 

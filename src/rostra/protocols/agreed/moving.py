@@ -319,7 +319,7 @@ class MovingServer(AgreedServer):
             if is_join and self._is_moving(group, asked.group_kind) and ids <= listed:
                 del core.asked[request]
                 self._answer(asked.question, group, "", "", out)
-                self._note_holding(core, asked)
+                self._note_holding(core, asked, done=False)
 
     def _look_at(self, core: CoreSet, change: AnyChange, out: list[Effect]) -> None:
         match change:

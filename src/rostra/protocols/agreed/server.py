@@ -676,7 +676,7 @@ class AgreedServer(Holdings, Service):
             if asked is not None:
                 code, why = why_not_in(outcome, core.table.get(outcome.group))
                 self._answer(asked.question, outcome.group, code, why, out)
-                self._note_holding(core, asked)
+                self._note_holding(core, asked, done=not code)
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
