@@ -201,7 +201,7 @@ def test_lives_that_are_in_several_files_of_a_table_are_read_whole_and_in_order(
         paths.append(str(tmp_path / f"{nth}.parquet"))
         pq.write_table(rows.filter(chosen), paths[-1])
     table = note(spark.read.schema(events.schema).parquet(str(tmp_path)), files_in(paths))
-    source = whole_lives(files_in(paths), facts.rows_of(parts(table).toArrow(), "source", "writer", "rows"))
+    source = whole_lives(files_in(paths), facts.rows_of(parts(table), "source", "writer", "rows"))
     assert any(len(run.sources) > 2 and run.sources[0].writers for run in source.segment_runs)
     assert source.rows == rows.num_rows
     assert rows_of(told_in_order(table, source)) == rows_of(told_in_order(planned(events)))

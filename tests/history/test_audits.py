@@ -416,6 +416,20 @@ def pointed_at(judged):
 
 
 @pytest.mark.parametrize("promise", CONGRESS)
+def test_what_is_sifted_before_plans_judge_it_is_judged_as_everything_is(promise, court):
+    """Every world of these tests whose clocks are right. Of several offences at one time, either may be named
+    first."""
+    bound_s = bounds_of(promise, STORM_BOUND_S)
+    assert court.at_hand.at_hand is not None and court.evidence.at_hand is None
+    by_plans = court.verdicts(promise, bound_s)
+    sifted = judge(court.at_hand, promise, bound_s)
+    assert {row["answer"] for row in sifted} >= {"yes", "no"}
+    for row in sifted:
+        expected = by_plans[row["world"]].asDict()
+        assert {**row, "why": row["why"] is None} == {**expected, "why": expected["why"] is None}
+
+
+@pytest.mark.parametrize("promise", CONGRESS)
 def test_a_planted_violation_is_pointed_at_among_the_lines_around_it(promise, judged, pointed_at):
     rows, lines = pointed_at
     planted = {plant.__name__: judged.places[plant.__name__] for name, plant in PLANTED if name == promise}

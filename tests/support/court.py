@@ -7,13 +7,17 @@ brings its worlds by a class `Brought`, made with an empty directory, whose `tab
 import inspect
 from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Row
 
+from rostra.history.arrow_fast_path import EventSource, SegmentRun, Source, note
 from rostra.history.audits import Evidence, judge, promise_called
 
 TRAFFIC = ("sent", "received")
@@ -47,7 +51,7 @@ class Court:
         everything = pa.concat_tables([each.table for each in brought.values()])
         pq.write_table(everything.drop_columns(["detail"]), directory / "all.parquet")
         self.events = spark.read.parquet(str(directory)).cache()
-        self.evidence = Evidence(self.events)
+        self.evidence, self._directory = Evidence(self.events), directory
         self._verdicts: dict[tuple[str, float | None], dict[str, Any]] = {}
 
     def verdicts(self, promise: str, bound_s: float | None = None) -> dict[str, Any]:
@@ -59,8 +63,29 @@ class Court:
             self._verdicts[key] = {row["world"]: Row(**row) for row in rows}
         return self._verdicts[key]
 
+    @cached_property
+    def at_hand(self) -> Evidence:
+        """The same, but for worlds whose clocks are off, of files of whole lives, as a journal has them."""
+        off = self.evidence.clocks
+        wrong = pa.array(sorted({key.world for key in (*off.ahead_us, *off.doubted)}), pa.string())
+        rows = pq.read_table(self._directory / "all.parquet")
+        rows = rows.filter(pc.invert(pc.is_in(rows["world"], wrong)))
+        rows = rows.sort_by([(name, "ascending") for name in ("world", "writer", "epoch", "seq")])
+        part = pa.array([crc32(writer.encode()) % 3 for writer in rows["writer"].to_pylist()])
+        place = self._directory / "at hand"
+        place.mkdir()
+        runs = []
+        for nth in range(3):
+            some, path = rows.filter(pc.equal(part, nth)), str(place / f"{nth}.parquet")
+            pq.write_table(some, path)
+            runs.append(SegmentRun((Source(path, some.num_rows),)))
+        events = self.events.sparkSession.read.schema(self.events.schema).parquet(str(place))
+        return Evidence(note(events, EventSource(tuple(runs), by_life=True)))
+
     def close(self) -> None:
         self.evidence.release()
+        if "at_hand" in self.__dict__:
+            self.at_hand.release()
         self.events.unpersist()
 
 

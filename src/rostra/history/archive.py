@@ -141,6 +141,10 @@ class Archive:
             return self.stays.where(is_it)
         return stays(self.events.where(is_it), self.lived)
 
+    def may_have(self, name: str) -> bool:
+        """Any rows in a table by its name: tables say so without a job, journals do not."""
+        return self._tables is None or bool(self._tables.directories(name, self._commits))
+
     def table(self, name: str) -> "DataFrame":
         """Any table by its name; from journals, it is made on the way."""
         if self._tables is not None:

@@ -15,8 +15,10 @@ filter, is another object whose files are not known, so the fast path is never u
 compare the answers of both ways.
 """
 
+import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -30,18 +32,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rostra.history.arrow import between, may_have, row_groups, spelled, table_in_arrow
-from rostra.history.files import damaged, open_files
+from rostra.history.files import damaged, open_files, unreadable
 from rostra.history.look import Seen
 from rostra.history.runs import Piece
 
 Bools = NDArray[np.bool_]
+Made = TypeVar("Made")
 
+THREADS: Final = os.cpu_count() or 1
 TASKS: Final = 16
 TASK_WEIGHT: Final = 100_000
 """Rows, or so, that are worth a task of their own: to start one takes as long as some ten thousand."""
 
 FILE_WEIGHT: Final = 2_000
 """To open a file takes as long as so many rows of it."""
+
+HERE_ROWS: Final = 3_000_000
+"""Up to so many rows are read by the process that asks, where the answer is little: to start Spark's Python,
+and to hand each row to Java, takes longer."""
 
 
 class Source(Struct, frozen=True):
@@ -125,7 +133,7 @@ class _Writer(NamedTuple):
     weight: int
 
 
-def whole_lives(files: EventSource, parts: Iterable[tuple[str, str, int]]) -> EventSource:
+def whole_lives(files: EventSource, parts: Iterable[tuple[str, str, int]], tasks: int = TASKS) -> EventSource:
     """Of a table whose files have the rows of each life in order, from the first file to the last: runs of
     whole lives. `parts` says how many rows of which writer are in which file. Files that share writers are
     read together, each task for some of the writers."""
@@ -154,7 +162,7 @@ def whole_lives(files: EventSource, parts: Iterable[tuple[str, str, int]]) -> Ev
         sharing.sort(key=place.__getitem__)
         weights = {name: sum(rows[path].get(name, 0) for path in sharing) for name in writers}
         each = sorted((_Writer(*weight) for weight in weights.items()), key=lambda each: -each.weight)
-        for part in evenly(each, min(TASKS, len(each), 1 + sum(weights.values()) // TASK_WEIGHT)):
+        for part in evenly(each, min(tasks, len(each), 1 + sum(weights.values()) // TASK_WEIGHT)):
             names = tuple(sorted(writer.name for writer in part))
             sources = (
                 Source(path, many, writers=names)
@@ -174,6 +182,26 @@ def answered(
     if not partitions:
         return events.sparkSession.createDataFrame([], schema)
     return events.sparkSession.range(0, len(partitions), 1, len(partitions)).mapInArrow(task, schema)
+
+
+def collected(
+    events: DataFrame, origin: EventSource, work: SegmentTask, schema: StructType | str
+) -> pa.Table:
+    """The same here, as one table."""
+    made: list[pa.Table] = []
+    if origin.rows <= HERE_ROWS:
+        made = [_spelled(table) for tables in here(origin, lambda run: [*work(run)]) for table in tables]
+    return pa.concat_tables(made) if made else answered(events, origin, work, schema).toArrow()
+
+
+def here(origin: EventSource, work: Callable[[SegmentRun], Made]) -> list[Made]:
+    """What a function makes of each run, in this process, by as many threads as there are cores: nearly all
+    of the time they are in Arrow and numpy, which let each other run."""
+    try:
+        with ThreadPoolExecutor(THREADS) as threads:
+            return list(threads.map(work, origin.segment_runs))
+    except OSError as error:
+        raise unreadable(f"OSError: {error}") or error from None
 
 
 def read(segment_run: SegmentRun, columns: tuple[str, ...]) -> Iterator[pa.Table]:
@@ -215,7 +243,7 @@ def is_one_of(words: pa.ChunkedArray, *wanted: str) -> Bools:
         _looked_up(chunk, [word in asked for word in chunk.dictionary.to_pylist()], np.bool_)
         for chunk in words.chunks
     ]
-    return np.concatenate(found) if len(found) != 1 else found[0]
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.bool_), *found])
 
 
 def is_there(values: pa.ChunkedArray) -> Bools:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from rostra.errors import BadInput, NotAvailable, NotInstalled
+from rostra.errors import BadInput, NotAvailable, NotInstalled, RostraError
 
 HIDDEN: Final = (".", "_")
 """Files whose names begin so hold no rows of a table."""
@@ -249,6 +249,13 @@ def _sync(path: str) -> None:
 def damaged(path: str, error: Exception) -> OSError:
     """What a task says of a file that is not as it was written."""
     return OSError(f"cannot read {path}: {' '.join(str(error).split())[:200]}")
+
+
+def unreadable(said: str) -> RostraError | None:
+    """For a user, if what was said is that a file is damaged."""
+    found = DAMAGED.search(said)
+    fix = "put a good copy in its place, or move it away; then ask again"
+    return None if found is None else RostraError(f"cannot read {found[1] or found[2]}", fix=fix)
 
 
 def is_seen(name: str) -> bool:

@@ -40,18 +40,14 @@ def sight(events: pa.Table) -> pa.Table:
     news = pc.and_(pc.and_(is_sight, is_change), pc.and_(events["news"], pc.is_valid(events["member"])))
     names = ("world", "writer", "epoch", "group", "member", "life", "stamp", "seq", "at", "cause", "change")
     rows = events.select(names).filter(pc.fill_null(news, False))
-    is_join = pc.equal(rows["change"], "joined")
-    return pa.table(
-        {
-            **{name: rows["writer" if name == "seen_by" else name] for name in STORY},
-            "life": rows["life"],
-            "stamp": rows["stamp"],
-            "seq": rows["seq"],
-            "at": rows["at"],
-            "cause": rows["cause"],
-            "is_join": is_join,
-        }
-    )
+    return changes(rows, pc.equal(rows["change"], "joined"))
+
+
+def changes(rows: pa.Table, is_join: pa.ChunkedArray) -> pa.Table:
+    """Rows as beginnings and ends of stays, or of memberships."""
+    named = {name: rows["writer" if name == "seen_by" else name] for name in STORY}
+    others = {name: rows[name] for name in ("life", "stamp", "seq", "at", "cause")}
+    return pa.table({**named, **others, "is_join": is_join})
 
 
 def fold(opened: pa.Table, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -140,7 +136,7 @@ def numbers(rows: pa.Table, names: Iterable[str]) -> NDArray[np.int64]:
     number = np.zeros(rows.num_rows, dtype=np.int64)
     many = 1
     for name in names:
-        coded = _coded(rows[name])
+        coded = encoded(rows[name])
         values = len(coded.dictionary) + 1
         if many * values > ROOM:  # as few numbers as there are combinations
             known, number = np.unique(number, return_inverse=True)
@@ -170,7 +166,7 @@ def _stays(
     return pa.table([made[name] for name in STAYS_IN_ARROW.names], schema=STAYS_IN_ARROW)
 
 
-def _coded(values: pa.ChunkedArray) -> pa.DictionaryArray:
+def encoded(values: pa.ChunkedArray) -> pa.DictionaryArray:
     """Each value as its number in a dictionary."""
     whole = values.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):

@@ -41,6 +41,8 @@ def around_removal(archive: Archive, subject: str, at: datetime, seen_from: str)
 
 def with_agreed(story: Frame, archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
     """The same, and the story of the last removal from an agreed group, if there was one."""
+    if not archive.may_have("views"):
+        return story
     removed, many = few(agreed_removals(archive.table("views"), subject, at, seen_from))
     if not many:
         return story

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from rostra.errors import NotInstalled, RostraError, Unreachable
 from rostra.history import handover
-from rostra.history.files import DAMAGED
+from rostra.history.files import unreadable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -294,10 +294,7 @@ def given_up(error: Exception) -> RostraError:
     said = str(error).strip()
     if isinstance(error, ConnectionError) or GONE.search(said) is not None or _has_ended(error):
         return Unreachable("Spark's Java ended in the middle of it", fix=GONE_FIX)
-    if (found := DAMAGED.search(said)) is not None:
-        fix = "put a good copy in its place, or move it away; then ask again"
-        return RostraError(f"cannot read {found[1] or found[2]}", fix=fix)
-    return RostraError(f"Spark gave up: {said.splitlines()[0]}", fix="its log says more")
+    return unreadable(said) or RostraError(f"Spark gave up: {said.splitlines()[0]}", fix="its log says more")
 
 
 def _has_ended(error: Exception) -> bool:

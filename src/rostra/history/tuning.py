@@ -26,10 +26,10 @@ SMALL: Final = {
 }
 
 
-def suit(spark: SparkSession, events: DataFrame) -> None:
-    """Set this session up for so many rows; call it before a plan with many steps. How many there are the
-    files of a journal or a table say, without a job."""
+def suit(spark: SparkSession, events: DataFrame, most: int = SMALL_ROWS) -> None:
+    """Set this session up for plans over so many rows; call it before a plan with many steps. How many there
+    are the files of a journal or a table say, without a job."""
     origin = origin_of(events)
-    if (events.count() if origin is None else origin.rows) <= SMALL_ROWS:
+    if (events.count() if origin is None else origin.rows) <= most:
         for name, value in SMALL.items():
             spark.conf.set(name, value)

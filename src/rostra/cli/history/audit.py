@@ -109,20 +109,23 @@ def audit(
         rostra history audit -p stable-truth -p why -j journal
         rostra history audit -p both-sides-told --bound 5 -o json -t tables
     """
+    from rostra.history.arrow_fast_path import HERE_ROWS
     from rostra.history.audits import PROMISES as ALL
     from rostra.history.audits import Evidence, promise_called
     from rostra.history.progress import progress
-    from rostra.history.tuning import suit
+    from rostra.history.tuning import SMALL_ROWS, suit
 
     chosen = [promise_called(each).name for each in promise or ALL]
     found: list[AuditVerdict] = []
-    with archive_at(Where(tables, journal, master, remote)) as archive:
+    with (
+        archive_at(Where(tables, journal, master, remote)) as archive,
+        Evidence(archive.events, archive.left_out, archive.contradicted, archive.made) as evidence,
+    ):
         with progress(archive.spark, "looking at the history"):
-            suit(archive.spark, archive.events)
-        with Evidence(archive.events, archive.left_out, archive.contradicted, archive.made) as evidence:
-            for name in chosen:
-                found += _judge(archive, evidence, name, bound, first, lines, journal)
-            unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []
+            suit(archive.spark, archive.events, SMALL_ROWS if evidence.at_hand is None else HERE_ROWS)
+        for name in chosen:
+            found += _judge(archive, evidence, name, bound, first, lines, journal)
+        unknown = least_known(evidence) if any(verdict.share < 1 for verdict in found) else []
     if output is OutputFormat.TABLE:
         show(found)
     else:

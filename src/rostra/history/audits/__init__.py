@@ -25,7 +25,7 @@ from rostra.history.audits.all_or_none import all_or_none
 from rostra.history.audits.both_sides_told import both_sides_told
 from rostra.history.audits.coverage import COVERAGE, coverage
 from rostra.history.audits.every_change import every_change
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.evidence import Evidence, Judged
 from rostra.history.audits.exact_list import exact_list
 from rostra.history.audits.facts import OfWorld
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
@@ -35,13 +35,13 @@ from rostra.history.audits.members_listed import members_listed
 from rostra.history.audits.one_leader import one_leader
 from rostra.history.audits.one_living import one_living
 from rostra.history.audits.one_registrar import one_registrar
-from rostra.history.audits.per_source_order import per_source_order
+from rostra.history.audits.per_source_order import per_source_order, per_source_order_at_hand
 from rostra.history.audits.same_view import same_view
 from rostra.history.audits.smooth_join import smooth_join
 from rostra.history.audits.stable_truth import stable_truth
 from rostra.history.audits.total_order import total_order
-from rostra.history.audits.watch_complete import watch_complete
-from rostra.history.audits.why import why
+from rostra.history.audits.watch_complete import watch_complete, watch_complete_at_hand
+from rostra.history.audits.why import why, why_at_hand
 from rostra.history.schemas import NEW_NAMES
 from rostra.history.shape import shaped
 from rostra.history.spelling import closest
@@ -53,6 +53,8 @@ class Promise(NamedTuple):
     judge: Callable[..., DataFrame]
     needs: str  # what must be in a journal for it to be judged
     bound: bool = False  # does it take `bound_s`?
+    # the same of a history at hand: what may be wrong, and how much else is fine
+    at_hand: Callable[..., Judged] | None = None
 
 
 PROMISES: Final[Mapping[str, Promise]] = {
@@ -63,6 +65,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "two events about one source are reported everywhere in the order they happened",
             per_source_order,
             "no observer was told of one source twice",
+            at_hand=per_source_order_at_hand,
         ),
         Promise(
             "stable-truth",
@@ -77,6 +80,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
             watch_complete,
             "nothing changed in calm weather while a program followed",
             bound=True,
+            at_hand=watch_complete_at_hand,
         ),
         Promise(
             "both-sides-told",
@@ -105,7 +109,14 @@ PROMISES: Final[Mapping[str, Promise]] = {
             "no member joined or left while messages flowed",
             bound=True,
         ),
-        Promise("why", "every removal has a recorded explanation", why, "no member was removed", bound=True),
+        Promise(
+            "why",
+            "every removal has a recorded explanation",
+            why,
+            "no member was removed",
+            bound=True,
+            at_hand=why_at_hand,
+        ),
         Promise(
             "same-view",
             "members of an agreed group see the same views in the same order, with the same ranks",
@@ -215,7 +226,16 @@ def findings(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
     given = evidence if isinstance(evidence, Evidence) else Evidence(evidence)
     chosen = promise_called(promise)
     bound = {"bound_s": bound_s} if chosen.bound and bound_s is not None else {}
-    return given.judged((promise, *bound.values()), lambda: chosen.judge(given, **bound))
+    return given.judged((promise, *bound.values()), lambda: (chosen.judge(given, **bound), {}))[0]
+
+
+def _judged(evidence: Evidence, promise: str, bound_s: float | None) -> Judged:
+    """They, but for those that are only counted."""
+    chosen, at_hand = promise_called(promise), promise_called(promise).at_hand
+    if at_hand is None or evidence.at_hand is None:
+        return findings(evidence, promise, bound_s), {}
+    bound = {"bound_s": bound_s} if chosen.bound and bound_s is not None else {}
+    return evidence.judged((promise, "at hand", *bound.values()), lambda: at_hand(evidence, **bound))
 
 
 def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None = None) -> DataFrame:
@@ -228,12 +248,12 @@ def verdicts(evidence: Evidence | DataFrame, promise: str, bound_s: float | None
 def judge(evidence: Evidence, promise: str, bound_s: float | None = None) -> list[dict[str, Any]]:
     """The same as values, in the order of the worlds' names. One job: what is found is counted by Spark, and
     what there is to say of each world is little."""
-    made = findings(evidence, promise, bound_s)
+    made, fine = _judged(evidence, promise, bound_s)
     found = {} if made is evidence.nothing else _counted(made)
     facts, remarks = evidence.facts, evidence.remarks()
     return [
         _verdict(
-            *(promise, world, found.get(world), facts.doubts_of.get(world)),
+            *(promise, world, found.get(world), fine.get(world, 0), facts.doubts_of.get(world)),
             *(facts.shares.get(world, 1.0), remarks.get(world)),
         )
         for world in sorted(facts.times)
@@ -254,9 +274,16 @@ def _counted(found: DataFrame) -> dict[str, Row]:
 
 
 def _verdict(
-    promise: str, world: str, found: Row | None, doubted: OfWorld | None, share: float, remark: str | None
+    promise: str,
+    world: str,
+    found: Row | None,
+    fine: int,
+    doubted: OfWorld | None,
+    share: float,
+    remark: str | None,
 ) -> dict[str, Any]:
     judged, broken, excused = (found["judged"], found["broken"], found["excused"]) if found else (0, 0, 0)
+    judged += fine
     doubts, doubted_at = (doubted.doubts, doubted.doubted_at) if doubted else (0, None)
     said: str | None = None
     if found and broken:
@@ -299,8 +326,9 @@ def offences(
 ) -> DataFrame:
     """The first offences of each world (`FINDINGS`, and `offence`, their number from 1)."""
     order = Window.partitionBy("world").orderBy("at", "writer", "epoch", "seq", "text")
+    given = evidence if isinstance(evidence, Evidence) else Evidence(evidence)
     return (
-        findings(evidence, promise, bound_s)
+        _judged(given, promise, bound_s)[0]
         .where("broken")
         .withColumn("offence", F.row_number().over(order).cast("long"))
         .where(F.col("offence") <= first)

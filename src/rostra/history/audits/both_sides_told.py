@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence, judged_with, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.obstacles import in_the_way
 from rostra.history.audits.truth import FAULT_HOURS, fault_hours, sharing
 from rostra.history.places import host_of, way
 from rostra.history.shape import seconds, shaped
@@ -35,7 +34,7 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     faults = evidence.facts.faults
     key = ("world", "seen_by", "epoch", "group", "member", "joined_seq")
     pieces = (
-        in_the_way(evidence.seen.select(*key, "left_at", "from_at", "end"), faults)
+        evidence.across(faults, *key, "left_at", "from_at", "end")
         .where((F.col("place") != F.col("seen_by")) & (F.col("fault_from") < F.col("end")))
         .where(F.col("fault_until") > F.col("from_at"))
         .select(
@@ -47,7 +46,8 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
     )
     ordered = Window.partitionBy(*key).orderBy("from_at", "until_at")
     reach = F.max("until_at").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
-    runs = evidence.hold(
+    once = evidence.hold if evidence.at_hand is None else evidence.keep  # of what a fault can have ended
+    runs = once(
         pieces.withColumn("reach", reach)
         .withColumn("new", (F.col("reach").isNull() | (F.col("from_at") > F.col("reach"))).cast("int"))
         .withColumn("run", F.sum("new").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))
@@ -90,7 +90,7 @@ def _twice(evidence: Evidence) -> DataFrame:
     accuser whose journal is not here, or has holes, nothing is known; and in groups that speak both the
     servers and the stream tell of it."""
     pair = ("world", "accuser", "accused")
-    cuts = evidence.of("without", "only").where(F.col("nth") == 0)
+    cuts = evidence.notices("without", "only").where(F.col("nth") == 0)
     silent = cuts.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti")
     told = silent.select(
         *pair, "writer", "epoch", "seq", "at", "group", "domain", F.explode("observers").alias("observer")
@@ -112,14 +112,14 @@ def _alone(evidence: Evidence) -> DataFrame:
     """Leaves that are not in home's journal, told while the path to it was broken. In a group with messages a
     notice does not say which membership ended (it has no stamp), so it cannot be looked up at home."""
     left = (
-        evidence.of("left")
+        evidence.notices("left")
         .where(F.col("news") & F.col("stamp").isNotNull())
         .withColumn("key", leave())
         .join(evidence.unmade, "key", "left_semi")
     )
     there = host_of(F.col("member"))
     behind = (
-        in_the_way(
+        evidence.in_the_way(
             left.select(
                 *("world", "member", "writer", "epoch", "seq", "at"),
                 *(F.col("writer").alias("seen_by"), F.col("at").alias("from_at"), F.col("at").alias("end")),

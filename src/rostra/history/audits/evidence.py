@@ -4,29 +4,41 @@ The events themselves are read again by every audit, only in the columns that it
 events are cached too, and so are tables that grow with them: who saw whom, and where that was wrong.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import cached_property, wraps
 from itertools import starmap
 from typing import Any, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from rostra.history.arrow_fast_path import EventSource, answered, origin_of, whole_lives
+from rostra.history.arrow_fast_path import (
+    HERE_ROWS,
+    TASKS,
+    THREADS,
+    EventSource,
+    answered,
+    origin_of,
+    whole_lives,
+)
+from rostra.history.audits.at_hand import NOTABLE, Notable, homes, notable, sights
+from rostra.history.audits.at_hand import memberships as memberships_of
 from rostra.history.audits.clocks import Clocks, clocks, corrected, shifted
-from rostra.history.audits.facts import AuditedLife, Facts, WriterHole, lives_of, relived, rows_of
+from rostra.history.audits.facts import AuditedLife, Facts, Fault, WriterHole, lives_of, relived, rows_of
 from rostra.history.audits.findings import DOUBTS, DOUBTS_OF_WORLD, FINDINGS, by_world
 from rostra.history.audits.kept import copied, handed_on, kept, table_of
 from rostra.history.audits.lies_fast_path import GIVEN_ROWS, LASTING_S, Lying, known, lasting
 from rostra.history.audits.marks import MARKS, kinds, marks
+from rostra.history.audits.obstacles import in_the_way, met_here
 from rostra.history.audits.truth import LIES, lies
 from rostra.history.questions.follows import FOLLOWS
 from rostra.history.questions.lives import LIVES, holes, parts
 from rostra.history.questions.stays import ended_with_lives, memberships, stays
 from rostra.history.runs import Key
-from rostra.history.schemas import KINDS_OF
+from rostra.history.schemas import KINDS_OF, columns_of
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
 LIVED: Final = StructType([LIVES[name] for name in AuditedLife._fields])
@@ -48,6 +60,8 @@ def leave() -> Column:
 
 
 Audit = Callable[..., DataFrame]
+Judged = tuple[DataFrame, Mapping[str, int]]
+"""Findings, and how many others there are in each world that are fine."""
 
 
 class Evidence:
@@ -72,7 +86,7 @@ class Evidence:
         self._left_out = tuple(left_out)
         self._contradicted = sorted(set(contradicted))
         self._kept: list[DataFrame] = []
-        self._judged: dict[Hashable, DataFrame] = {}
+        self._judged: dict[Hashable, Judged] = {}
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Worked out once: rows of which it is known that they are few."""
@@ -90,11 +104,11 @@ class Evidence:
         self._kept.append(frame)
         return frame
 
-    def judged(self, key: Hashable, judge: Callable[[], DataFrame]) -> DataFrame:
+    def judged(self, key: Hashable, judge: Callable[[], Judged]) -> Judged:
         """What was found once under this key: of a small history it is not judged again for what broke."""
         if key not in self._judged:
-            made = judge()
-            self._judged[key] = made if made is self.nothing else self.once(made)
+            made, fine = judge()
+            self._judged[key] = made if made is self.nothing else self.once(made), fine
         return self._judged[key]
 
     @cached_property
@@ -120,21 +134,27 @@ class Evidence:
 
     @cached_property
     def by_life(self) -> EventSource | None:
-        """Of a large history, files of which tasks can read whole lives in order, as they were written: of a
-        journal, or of tables to which no rows came late. None if clocks are off."""
+        """Files of which tasks can read whole lives in order, as they were written: of a journal, or of
+        tables to which no rows came late. None if clocks are off."""
         origin = origin_of(self._given)
-        if origin is None or self._rows <= SMALL_ROWS or self.clocks.ahead_us:
+        if origin is None or self.clocks.ahead_us:
             return None
         if origin.by_life:
             return origin
         if self._table is None:
             return None
-        return whole_lives(origin, rows_of(self._parts, "source", "writer", "rows"))
+        tasks = THREADS if self._rows <= HERE_ROWS else TASKS
+        return whole_lives(origin, rows_of(self._parts, "source", "writer", "rows"), tasks)
+
+    @cached_property
+    def at_hand(self) -> EventSource | None:
+        """They, if they have so few rows that this process reads them for itself."""
+        return self.by_life if 0 < self._rows <= HERE_ROWS else None
 
     @cached_property
     def kinds(self) -> frozenset[str]:
         """Kinds of rows that this history has: looked through once for all audits."""
-        return kinds(self._read)
+        return kinds(self._files)
 
     @cached_property
     def clocks(self) -> Clocks:
@@ -211,15 +231,44 @@ class Evidence:
     def speaking(self) -> DataFrame:
         """Groups that speak: world, group. Their members are told of without stamps, and twice: by the
         servers and among what is said. So what was told of them cannot be matched with what happened."""
+        if self.at_hand is not None:
+            return self.few(sorted(self.notable.speaking), texts("world", "group"))
         told = self.of("absolute", "joined").where(F.col("change") == "joined")
         return self.keep(told.where(F.col("stamp").isNull()).select("world", "group").distinct())
 
     @cached_property
     def unmade(self) -> DataFrame:
         """Leaves that hosts were told of and no home made: key (`leave`). Names travel only with these."""
-        told = self.of("left").where(F.col("news") & F.col("stamp").isNotNull())
+        told = self.notices("left").where(F.col("news") & F.col("stamp").isNotNull())
+        if self.at_hand is not None:
+            return told.select(leave()).distinct()
         made = self.of("member-left").select(leave())
         return self.hold(told.select(leave()).join(made, "key", "left_anti").distinct())
+
+    @property
+    def files(self) -> EventSource:
+        """Of a history at hand."""
+        origin = origin_of(self._given)
+        assert origin is not None
+        return origin
+
+    def notices(self, *kinds: str) -> DataFrame:
+        """Rows of these kinds: where they are looked through here, only those that may be wrong."""
+        if self.at_hand is None:
+            return self.of(*kinds)
+        rows = self.notable.rows
+        chosen = rows.filter(pc.is_in(rows["kind"], pa.array(kinds)))
+        return handed_on(self._given.sparkSession, chosen, columns_of(*NOTABLE))
+
+    @cached_property
+    def notable(self) -> Notable:
+        """Of a history at hand."""
+        return notable(self.files, self.home_rows)
+
+    @cached_property
+    def home_rows(self) -> pa.Table:
+        """Joins and leaves at home, of a history at hand."""
+        return homes(self.files)
 
     @cached_property
     def homes(self) -> DataFrame:
@@ -252,6 +301,19 @@ class Evidence:
             "end", F.coalesce("left_at", "newest")
         )
 
+    def across(self, faults: Iterable[Fault], *columns: str) -> DataFrame:
+        """These columns of `seen`, with every fault between the two hosts meanwhile: see `obstacles`. The
+        faults are some of those that are known, or moments in them."""
+        if self.at_hand is None:
+            return in_the_way(self.seen.select(*columns), faults)
+        return met_here(self._given.sparkSession, self._sights[1].select(columns), faults)
+
+    def in_the_way(self, intervals: DataFrame, faults: Iterable[Fault]) -> DataFrame:
+        """The same of any intervals."""
+        if self.at_hand is None:
+            return in_the_way(intervals, faults)
+        return met_here(self._given.sparkSession, intervals.toArrow(), faults)
+
     @cached_property
     def lies(self) -> DataFrame:
         """Where sight and membership at home differ."""
@@ -268,19 +330,37 @@ class Evidence:
 
     @cached_property
     def _lasting(self) -> DataFrame:
+        if self.at_hand is not None:
+            return handed_on(self._given.sparkSession, self._sights[0], LIES)
         if self._rows <= SMALL_ROWS:
             return self.lies
         found = known(self.facts)
         if self.by_life is None or self._rows > GIVEN_ROWS:
             return self.hold(lasting(self.stays, self._home, found, self._rows))
-        ends = {life.key: life.last_at for life in self.facts.lived if life.ended_by is not None}
         home = self._home.select("world", "group", "member", "joined_at", "left_at").toArrow()
-        return self.hold(answered(self._given, self.by_life, Lying(found, ends, home), LIES))
+        return self.hold(answered(self._given, self.by_life, Lying(found, self._ends, home), LIES))
+
+    @cached_property
+    def _sights(self) -> tuple[pa.Table, pa.Table]:
+        assert self.at_hand is not None
+        lying = Lying(known(self.facts), self._ends, memberships_of(self.home_rows, self._ends))
+        newest = {world: times[1] for world, times in self.facts.times.items()}
+        return sights(self.at_hand, lying, self.facts.faults, newest)
+
+    @cached_property
+    def _ends(self) -> dict[Key, int]:
+        """Of lives."""
+        return {life.key: life.last_at for life in self.facts.lived if life.ended_by is not None}
+
+    @cached_property
+    def _files(self) -> DataFrame:
+        """For what is read straight from files, if that is possible."""
+        return self._read if origin_of(self._given) is None else self._given
 
     @cached_property
     def _as_written(self) -> Facts:
         """By the clocks of the writers."""
-        return Facts(self._lives, marks(self._read).toArrow())
+        return Facts(self._lives, marks(self._files))
 
     @cached_property
     def _lives(self) -> list[AuditedLife]:
@@ -288,7 +368,7 @@ class Evidence:
 
     @cached_property
     def _parts(self) -> pa.Table:
-        return parts(self._given).toArrow()
+        return parts(self._given)
 
     @cached_property
     def _read(self) -> DataFrame:

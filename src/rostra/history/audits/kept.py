@@ -57,8 +57,9 @@ def copied(frame: DataFrame) -> DataFrame:
 
 def handed_on(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
     """In one place: nothing has to be brought together for a window or a sum over them."""
-    made = spark.createDataFrame(rows, schema)
-    return made.coalesce(1) if rows.num_rows else made
+    if not rows.num_rows:  # its columns may have no part at all, which Spark's Python does not take
+        return spark.createDataFrame(table_of([], schema), schema)
+    return spark.createDataFrame(rows, schema).coalesce(1)
 
 
 def table_of(rows: Collection[tuple[Any, ...]], schema: StructType) -> pa.Table:

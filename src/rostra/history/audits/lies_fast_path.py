@@ -9,7 +9,7 @@ The first way is used while every task can be given all memberships. The second 
 long a history is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -90,12 +90,10 @@ class Lying(NamedTuple):
     home: pa.Table  # world, group, member, joined_at, left_at
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
-        told = pa.concat_tables([*Stays()(segment_run), STAYS_IN_ARROW.empty_table()]).combine_chunks()
-        left = _us(told["left_at"]).copy()
-        for start, stop, key in stretches(told):
-            mine = left[start:stop]
-            mine[mine == NEVER] = self.ends.get(key, NEVER)
-        told = told.drop_columns(["left_at"]).append_column("left_at", _times(left))
+        yield from self.beside(segment_run, told(segment_run, self.ends))
+
+    def beside(self, segment_run: SegmentRun, told: pa.Table) -> Iterator[pa.Table]:
+        """If it is known already who saw whom."""
         hosts = set()
         for rows in read(segment_run, ("world", "writer")):
             hosts |= set(rows_of(rows.take(pa.array(_firsts(numbers(rows, ("world", "writer")))))))
@@ -111,12 +109,30 @@ class Lying(NamedTuple):
                 yield lies(known, *place, seen.get(place, told[:0]), home.get(place, self.home[:0]))
 
 
+def told(segment_run: SegmentRun, ends: Mapping[Key, int]) -> pa.Table:
+    """Who saw whom, as these writers were told."""
+    return ended(
+        pa.concat_tables([*Stays()(segment_run), STAYS_IN_ARROW.empty_table()]).combine_chunks(), ends
+    )
+
+
+def ended(stays: pa.Table, ends: Mapping[Key, int]) -> pa.Table:
+    """Those that no row ended last until the ends of lives."""
+    left = _us(stays["left_at"]).copy()
+    for start, stop, key in stretches(stays):
+        mine = left[start:stop]
+        mine[mine == NEVER] = ends.get(key, NEVER)
+    return stays.drop_columns(["left_at"]).append_column("left_at", _times(left))
+
+
 def _firsts(values: Numbers) -> Numbers:
     return np.unique(values, return_index=True)[1]
 
 
 def _by_group(rows: pa.Table) -> dict[tuple[str, str], pa.Table]:
     """Rows of each group of a world."""
+    if not rows.num_rows:
+        return {}
     number = numbers(rows, ("world", "group"))
     order = np.argsort(number, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(number[order]) != 0)[: len(order)])
@@ -170,7 +186,7 @@ def _lies(
     story, at = story[order], at[order]
     first = np.flatnonzero(np.append(True, (story[1:] != story[:-1]) | (at[1:] != at[:-1]))[: len(order)])
     if not len(first):
-        return pa.table({field.name: [] for field in _SCHEMA}, schema=_SCHEMA)
+        return pa.table({field.name: [] for field in LIES_IN_ARROW}, schema=LIES_IN_ARROW)
     ups = [np.add.reduceat(np.where(sides[order] == side, by_one[order], 0), first) for side in (0, 1)]
     story, at = story[first], at[first]
     begins = np.flatnonzero(np.append(True, story[1:] != story[:-1]))
@@ -198,10 +214,10 @@ def _lies(
         "until_at": _times(until),
         "mended": pa.array(mended[chosen]),
     }
-    return pa.table([made[name] for name in LIES.names], schema=_SCHEMA)
+    return pa.table([made[name] for name in LIES.names], schema=LIES_IN_ARROW)
 
 
-_SCHEMA: Final = pa.schema(
+LIES_IN_ARROW: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("world", "seen_by", "group", "member", "what")),
         *(("from_at", TIME), ("until_at", TIME), ("mended", pa.bool_())),

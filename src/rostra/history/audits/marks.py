@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from rostra.history.arrow_fast_path import SegmentRun, answered, is_one_of, origin_of, read
+from rostra.history.arrow_fast_path import SegmentRun, collected, is_one_of, origin_of, read
 from rostra.history.schemas import EVENTS
 
 KINDS: Final = (
@@ -28,22 +28,22 @@ COLUMNS: Final = (
 MARKS: Final = StructType([EVENTS[name] for name in COLUMNS])
 
 
-def marks(events: DataFrame) -> DataFrame:
+def marks(events: DataFrame) -> pa.Table:
     """Rows of these kinds (`MARKS`); of an event that is several rows, the first."""
     origin = origin_of(events)
     if origin is not None:
-        return answered(events, origin, Marks(), MARKS)
-    return events.where(F.col("kind").isin(*KINDS) & (F.col("nth") == 0)).select(*COLUMNS)
+        return collected(events, origin, Marks(), MARKS)
+    return events.where(F.col("kind").isin(*KINDS) & (F.col("nth") == 0)).select(*COLUMNS).toArrow()
 
 
 def kinds(events: DataFrame) -> frozenset[str]:
     """Of all rows."""
     origin = origin_of(events)
     if origin is None:
-        found = events.select("kind").distinct()
+        found = events.select("kind").distinct().toArrow()
     else:
-        found = answered(events, origin, Kinds(), "kind string")
-    return frozenset(row["kind"] for row in found.collect())
+        found = collected(events, origin, Kinds(), "kind string")
+    return frozenset(found["kind"].to_pylist())
 
 
 class Kinds(Struct, frozen=True):

@@ -12,13 +12,16 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from rostra.history.audits.facts import Fault
+from rostra.history.audits.kept import handed_on
 from rostra.history.places import places_between
 
 Numbers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Pair = tuple[str, str, str]  # world, host and host
 
 TIME: Final = pa.timestamp("us", tz="UTC")
@@ -33,21 +36,29 @@ def in_the_way(intervals: DataFrame, faults: Iterable[Fault]) -> DataFrame:
     """Every interval (`world`, `seen_by`, `member`, `from_at`, `end`) with every fault on the way between the
     two that it shares time with: its place, fault_from, fault_until."""
     schema = StructType([*intervals.schema.fields, *FOUND])
-    found = [fault for fault in faults if fault.until_at >= fault.from_at]
+    found = lasting(faults)
     if not found:
         return intervals.sparkSession.createDataFrame([], schema)
     return intervals.mapInArrow(Obstacles(found), schema)
 
 
+def met_here(spark: SparkSession, intervals: pa.Table, faults: Iterable[Fault]) -> DataFrame:
+    """The same, worked out in this process. If none met a fault, Spark sees that nothing follows."""
+    found = Obstacles(lasting(faults)).met(intervals)
+    return handed_on(spark, found, from_arrow_schema(found.schema))
+
+
+def lasting(faults: Iterable[Fault]) -> list[Fault]:
+    return [fault for fault in faults if fault.until_at >= fault.from_at]
+
+
 class Obstacles:
-    """For `mapInArrow`."""
+    """For `mapInArrow`, or one thread."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
-        self._began = min(fault.from_at for fault in faults)
-        self._span = (max(fault.until_at for fault in faults) - self._began) // 1000 + 3
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        self._began = min((fault.from_at for fault in faults), default=0)
+        self._span = (max((fault.until_at for fault in faults), default=0) - self._began) // 1000 + 3
         self._at: dict[tuple[str, str], list[int]] = {}
         for nth, fault in enumerate(self.faults):
             self._at.setdefault((fault.world, fault.place), []).append(nth)
@@ -56,10 +67,33 @@ class Obstacles:
         self._places = pa.array([fault.place for fault in self.faults], pa.string())
         self._pairs: dict[Pair, int] = {}
         self._of_pairs: list[list[int]] = []  # their faults, by time
-        for batch in batches:
-            yield from self._met(pa.Table.from_batches([batch])).to_batches()
 
-    def _met(self, rows: pa.Table) -> pa.Table:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from self.met(pa.Table.from_batches([batch])).to_batches()
+
+    def met(self, rows: pa.Table) -> pa.Table:
+        row, fault = self._meetings(rows)
+        found = rows.take(pa.array(row))
+        made = (
+            self._places.take(pa.array(fault)),
+            pa.array(self._from[fault]).cast(TIME),
+            pa.array(self._until[fault]).cast(TIME),
+        )
+        for field, column in zip(FOUND, made, strict=True):
+            found = found.append_column(field.name, column)
+        return found
+
+    def meets(self, rows: pa.Table) -> Bools:
+        """Which of them any."""
+        found = np.zeros(rows.num_rows, np.bool_)
+        found[self._meetings(rows)[0]] = True
+        return found
+
+    def _meetings(self, rows: pa.Table) -> tuple[Numbers, Numbers]:
+        """Which rows meet which faults."""
+        if not (rows.num_rows and self.faults):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         known = len(self._pairs)
         pair = self._numbered(rows)
         if len(self._pairs) != known:
@@ -76,16 +110,7 @@ class Obstacles:
         shares = (
             (begins[row] <= self._until[fault]) & (self._from[fault] <= ends[row]) & (ends >= begins)[row]
         )
-        row, fault = row[shares], fault[shares]
-        found = rows.take(pa.array(row))
-        made = (
-            self._places.take(pa.array(fault)),
-            pa.array(self._from[fault]).cast(TIME),
-            pa.array(self._until[fault]).cast(TIME),
-        )
-        for field, column in zip(FOUND, made, strict=True):
-            found = found.append_column(field.name, column)
-        return found
+        return row[shares], fault[shares]
 
     def _numbered(self, rows: pa.Table) -> Numbers:
         """Which pair of hosts each row is about."""

@@ -14,8 +14,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rostra.history.arrow_fast_path import EventSource, answered, origin_of
-from rostra.history.audits.evidence import Evidence
+from rostra.history.audits.at_hand import went_back
+from rostra.history.audits.evidence import Evidence, Judged
 from rostra.history.audits.findings import FINDINGS, undoubted
+from rostra.history.audits.kept import handed_on
 from rostra.history.audits.order_fast_path import StampComparison
 from rostra.history.shape import shaped
 
@@ -25,6 +27,14 @@ def per_source_order(evidence: Evidence) -> DataFrame:
     origin = evidence.by_life
     told = evidence.of("absolute", "joined", "left") if origin is None else evidence.events
     return told_in_order(told, origin).unionByName(links_alternate(evidence))
+
+
+def per_source_order_at_hand(evidence: Evidence) -> Judged:
+    """What of it is not fine, and how much is."""
+    assert evidence.at_hand is not None
+    broken, fine = went_back(evidence.at_hand)
+    told = handed_on(evidence.doubts.sparkSession, broken, FINDINGS)
+    return told.unionByName(links_alternate(evidence)), fine
 
 
 def told_in_order(events: DataFrame, origin: EventSource | None = None) -> DataFrame:

@@ -24,7 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.facts import Calm, met
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.obstacles import FOUND, in_the_way
+from rostra.history.audits.obstacles import FOUND
 from rostra.history.audits.owed import owed
 from rostra.history.audits.truth import meeting
 from rostra.history.places import host_of, way
@@ -88,11 +88,11 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 def _hidden(evidence: Evidence, calm: Sequence[Calm]) -> DataFrame:
     """Members that are seen though the way to them is broken. Of a fault that lasts over several calms the
     first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
-    stays = evidence.seen.select("world", "seen_by", "group", "member", "left_at", "from_at", "end")
+    stays = ("world", "seen_by", "group", "member", "left_at", "from_at", "end")
     idle = sorted({(each.world, each.moment, place) for each in calm for place in each.broken})
     schema = StructType([StructField("world", StringType()), FOUND[1], StructField("seen_by", StringType())])
     return (
-        in_the_way(stays, evidence.facts.failing_first(calm))
+        evidence.across(evidence.facts.failing_first(calm), *stays)
         .where(F.col("from_at") < F.col("fault_from"))
         .join(F.broadcast(evidence.few(idle, schema)), ["world", "fault_from", "seen_by"], "left_anti")
         .select(

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence, judged_with
+from rostra.history.audits.evidence import Evidence, Judged, judged_with
 
 KINDS: Final = ("view", "view-agreed")
 if_agreed: Final = judged_with(*KINDS)
@@ -185,10 +185,10 @@ def absences(found: Sights) -> DataFrame:
 def agreed_groups(evidence: Evidence) -> DataFrame:
     """Groups that have views: world, group. Looked for once."""
 
-    def found() -> DataFrame:
-        return evidence.keep(evidence.of(*KINDS).select("world", "group").distinct())
+    def found() -> Judged:
+        return evidence.keep(evidence.of(*KINDS).select("world", "group").distinct()), {}
 
-    return evidence.judged("agreed groups", found)
+    return evidence.judged("agreed groups", found)[0]
 
 
 def _of_agreed(evidence: Evidence, *kinds: str) -> DataFrame:

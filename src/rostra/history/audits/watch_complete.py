@@ -22,21 +22,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from rostra.history.audits.evidence import Evidence, judged_with
+from rostra.history.audits.at_hand import CHANGE, untold
+from rostra.history.audits.evidence import Evidence, Judged, judged_with
 from rostra.history.audits.facts import DISTURBING, Facts
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
-from rostra.history.audits.obstacles import in_the_way
 from rostra.history.audits.owed import owed
 from rostra.history.audits.truth import BUCKET, bucket, hours
 from rostra.history.places import host_of, way
+from rostra.history.schemas import columns_of
 from rostra.history.shape import shaped
 
 BOUND_S: Final = 30.0
 """How long news may take in a real world in calm weather."""
 
-CHANGE: Final = ("world", "group", "member", "life", "stamp", "change")
-
+CHANGES: Final = columns_of(*CHANGE)
 
 STRETCHES: Final = StructType(
     [
@@ -52,10 +52,34 @@ STRETCHES: Final = StructType(
 
 def watch_complete(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every number, every change in calm weather and every gap (`FINDINGS`)."""
+    return _watched(evidence, bound_s, _calm(evidence, bound_s))
+
+
+def watch_complete_at_hand(evidence: Evidence, bound_s: float = BOUND_S) -> Judged:
+    """What of it is not fine, and how many changes were told to how many hosts."""
+    facts = evidence.facts
+    gaps = facts.marked(("gap",), "world", "writer", "group", "at")
+    found = untold(
+        evidence.files,
+        evidence.home_rows,
+        [*calm(facts, bound_s)],
+        facts.informed,
+        gaps,
+        evidence.notable.speaking,
+    )
+    looked_at = _Calm(evidence, bound_s)
+    calm_told = _again(evidence, looked_at)
+    if found.changes:
+        suspects = evidence.few(found.changes, CHANGES).select(_key()).distinct()
+        calm_told = calm_told.unionByName(_suspected(evidence, looked_at, suspects))
+    return _watched(evidence, bound_s, calm_told), found.fine
+
+
+def _watched(evidence: Evidence, bound_s: float, calm: DataFrame) -> DataFrame:
     late = owed(evidence, bound_s, "gap", "%s got no list of %s after its gap")
     return (
         numbers(evidence)
-        .unionByName(_calm(evidence, bound_s))
+        .unionByName(calm)
         .unionByName(undoubted(late, evidence.doubted, F.array("writer"), F.col("at")))
     )
 
@@ -112,20 +136,26 @@ def calm(facts: Facts, bound_s: float) -> Iterator[tuple[str, int, int, int, int
             yield each.world, since, each.calm_until - width, since, each.calm_until
 
 
+class _Calm:
+    """What is looked at in calm weather."""
+
+    def __init__(self, evidence: Evidence, bound_s: float) -> None:
+        stretches = list(calm(evidence.facts, bound_s))
+        calm_hours = [(*each, hour) for each in stretches for hour in hours(each[1], each[2])]
+        rest_hours = [(*each, hour) for each in stretches for hour in hours(each[3], each[4])]
+        self.by_hour, self.resting = (evidence.few(each, STRETCHES) for each in (calm_hours, rest_hours))
+        self.lookers = evidence.informed.select(
+            "world", "group", "seen_by", "epoch", F.col("from_at").alias("look_at"), "until_at"
+        )
+        self.due, self.heard = _due(evidence, self.by_hour, self.lookers), _heard(evidence)
+
+
 def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
-    stretches = list(calm(evidence.facts, bound_s))
-    calm_hours = [(*each, hour) for each in stretches for hour in hours(each[1], each[2])]
-    rest_hours = [(*each, hour) for each in stretches for hour in hours(each[3], each[4])]
-    by_hour, resting = evidence.few(calm_hours, STRETCHES), evidence.few(rest_hours, STRETCHES)
-    lookers = evidence.informed.select(
-        "world", "group", "seen_by", "epoch", F.col("from_at").alias("look_at"), "until_at"
-    )
-    due = evidence.once(_due(evidence, by_hour, lookers))
-    heard = evidence.once(_heard(evidence))
-    suspects = evidence.hold(_suspects(due, _looked(_resting(heard, resting), lookers)))
-    counted = evidence.once(_counted(_only(due, suspects), _only(heard, suspects)))
+    at = _Calm(evidence, bound_s)
+    at.due, at.heard = evidence.once(at.due), evidence.once(at.heard)
+    suspects = evidence.hold(_suspects(at.due, _looked(_resting(at.heard, at.resting), at.lookers)))
     fine = shaped(
-        due.join(suspects, ["key"], "left_anti"),
+        at.due.join(suspects, ["key"], "left_anti"),
         FINDINGS,
         broken=F.lit(False),
         at="home_at",
@@ -133,11 +163,13 @@ def _calm(evidence: Evidence, bound_s: float) -> DataFrame:
         seq=F.lit(None),
         text=F.lit(None),
     )
-    return (
-        fine.unionByName(_judged(evidence, counted))
-        .unionByName(_again(evidence, by_hour, lookers))
-        .unionByName(_invented(evidence, _only(heard, suspects), by_hour, lookers))
-    )
+    return fine.unionByName(_suspected(evidence, at, suspects)).unionByName(_again(evidence, at))
+
+
+def _suspected(evidence: Evidence, at: _Calm, suspects: DataFrame) -> DataFrame:
+    heard = _only(at.heard, suspects)
+    counted = evidence.once(_counted(_only(at.due, suspects), heard))
+    return _judged(evidence, counted).unionByName(_invented(evidence, heard, at))
 
 
 def _due(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
@@ -231,7 +263,7 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
         F.col("group"),
     )
     wrong = counted.where(times != 1)
-    unreachable = in_the_way(
+    unreachable = evidence.in_the_way(
         wrong.withColumn("from_at", F.col("home_at")).withColumn("end", F.col("home_at")),
         evidence.facts.faults,
     ).where((F.col("fault_from") < F.col("home_at")) & (F.col("fault_until") >= F.col("home_at")))
@@ -254,10 +286,10 @@ def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
     ).unionByName(shaped(offences, FINDINGS, at="home_at", writer="seen_by", text=text))
 
 
-def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
+def _again(evidence: Evidence, calm: _Calm) -> DataFrame:
     """A join that is told to those who know it already leaves a row that counts it as kept; a leave, one that
     is no news."""
-    told = evidence.of("joined", "left")
+    told = evidence.notices("joined", "left")
     repeated = told.join(F.broadcast(evidence.speaking), ["world", "group"], "left_anti").where(
         ((F.col("kind") == "joined") & (F.col("cause") == "join") & (F.col("change") == "kept"))
         | ((F.col("kind") == "left") & ~F.col("news"))
@@ -267,7 +299,7 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
     )
     return shaped(
         undoubted(
-            _looked(_within(repeated, stretches).withColumn("seen_by", F.col("writer")), lookers),
+            _looked(_within(repeated, calm.by_hour).withColumn("seen_by", F.col("writer")), calm.lookers),
             evidence.doubted,
             F.array("writer"),
             F.col("at"),
@@ -282,13 +314,13 @@ def _again(evidence: Evidence, stretches: DataFrame, lookers: DataFrame) -> Data
     )
 
 
-def _invented(evidence: Evidence, heard: DataFrame, stretches: DataFrame, lookers: DataFrame) -> DataFrame:
+def _invented(evidence: Evidence, heard: DataFrame, calm: _Calm) -> DataFrame:
     """Told, in calm weather, of a change that home never made. Homes whose journals are not here may have."""
     made = evidence.of("member-joined", "member-left").select("world", "group", "member", "life", "stamp")
     there = host_of(F.col("member"))
     new = heard.where(F.col("news") & F.col("kind").isin("joined", "left")).withColumn("home", there)
     unknown = (
-        _looked(_within(new, stretches), lookers)
+        _looked(_within(new, calm.by_hour), calm.lookers)
         .join(F.broadcast(evidence.homes), ["world", "home"], "left_semi")
         .join(made, ["world", "group", "member", "life", "stamp"], "left_anti")
     )

@@ -14,7 +14,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.audits.evidence import Evidence, leave
+from rostra.history.audits.at_hand import REMOVING
+from rostra.history.audits.evidence import Evidence, Judged, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.places import host_of
 from rostra.history.questions.stays import sight
@@ -23,12 +24,25 @@ from rostra.history.shape import shaped
 BOUND_S: Final = 60.0
 """How long before a removal its reason may lie, and how far two clocks may differ."""
 
-REMOVING: Final = ("absolute", "joined", "left", "without", "only")
-
 
 def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every removal of a member from a host's sight (`FINDINGS`), one finding each."""
-    removed = sight(evidence.of(*REMOVING)).where(F.col("change") == "left")
+    removed = _removed(evidence.of(*REMOVING))
+    fine = shaped(removed, FINDINGS, broken=F.lit(False), text=F.lit(None))
+    return _unexplained(evidence, removed, bound_s).unionByName(fine)
+
+
+def why_at_hand(evidence: Evidence, bound_s: float = BOUND_S) -> Judged:
+    """What of it is not fine, and how many removals there are."""
+    suspects = _removed(evidence.notices(*REMOVING))
+    return _unexplained(evidence, suspects, bound_s), evidence.notable.removed
+
+
+def _removed(notices: DataFrame) -> DataFrame:
+    return sight(notices).where(F.col("change") == "left")
+
+
+def _unexplained(evidence: Evidence, removed: DataFrame, bound_s: float) -> DataFrame:
     by_cut = F.col("kind").isin("without", "only")
     named = F.col("accuser").isNotNull() & F.col("accused").isNotNull() & F.col("what").isNotNull()
     doubted = evidence.doubted
@@ -98,5 +112,4 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
                 ),
             )
         )
-        .unionByName(shaped(removed, FINDINGS, broken=F.lit(False), text=F.lit(None)))
     )

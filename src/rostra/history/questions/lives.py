@@ -10,11 +10,12 @@ is the first thing that `stays` and every audit look at.
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.arrow_fast_path import answered, origin_of
+from rostra.history.arrow_fast_path import answered, collected, origin_of
 from rostra.history.catalogue import STILL_GOING_S
 from rostra.history.questions.arrow_fast_path import PARTS_SCHEMA, Lives
 from rostra.history.shape import shaped
@@ -92,9 +93,12 @@ def holes(events: DataFrame, among: DataFrame | None = None) -> DataFrame:
     )
 
 
-def parts(events: DataFrame) -> DataFrame:
+def parts(events: DataFrame) -> pa.Table:
     """What lives are summed up from, in few rows (`PARTS_SCHEMA`): some of each life."""
-    return _parts(events) if origin_of(events) is not None else _summed(_parts(events))
+    origin = origin_of(events)
+    if origin is not None:
+        return collected(events, origin, Lives(), PARTS_SCHEMA)
+    return _summed(_parts(events)).toArrow()
 
 
 def _summed(rows: DataFrame) -> DataFrame:
