@@ -17,6 +17,7 @@ ENOUGH = {"UNDECODABLE", "Exception", "BaseException"}
 
 TRUSTED = {
     ("cli/history/audit.py", "_judge"): "made by the query that it is an answer to",
+    ("client/commands.py", "_decoded"): "whoever calls it catches UNDECODABLE",
     ("history/compact.py", "_write"): "a driver and its own tasks",
     ("history/compact.py", "merge_document"): "a driver and its own tasks",
     ("history/ingest.py", "_look"): "a driver and its own tasks",
@@ -36,6 +37,7 @@ TRUSTED = {
     ("runtime/store.py", "_read_registry"): "whoever calls it catches UNDECODABLE",
     ("sim/lines.py", "__init__"): "the simulator's own packets",
     ("sim/lines.py", "_arrive"): "the simulator's own packets",
+    ("testing/state_storm.py", "take"): "the state of the storm's own programs",
 }
 """Who reads what was checked before, or what this very program wrote; and which it is."""
 

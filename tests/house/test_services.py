@@ -132,6 +132,7 @@ LENT = {
     "fifo host": {"Close"},  # the last messages of an endpoint are cared for before it ends
     "fifo cluster": {"Routed"},  # the first message to a delegate brings it to life
     "atomic agent": {"Close"},  # of groups with a monitor of their own
+    "access unique": {"Close"},  # a program that ends founds nothing
     "agreed agent": {"Close"},  # an endpoint that is closed leaves, and did not crash
     "agreed server": {"SyncDone"},  # then the child has said all that it holds
     "led agent": {"Close", "Resolve"},  # it remembers the name that is asked for without a scope
