@@ -5,13 +5,14 @@ garbage, and looking for it is a sixth of that moment: Python does not, until th
 (`cli.common.command`).
 """
 
-import gc
 import sys
 
 
 def main() -> None:
-    gc.disable()
     try:
+        import gc
+
+        gc.disable()
         if sys.argv[1:2] == ["history"]:
             from rostra.history.handover import asked
 

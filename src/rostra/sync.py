@@ -41,6 +41,7 @@ from rostra.client.joining import HearsName
 from rostra.client.leadership import SURVIVE, Candidacy, Term, candidate
 from rostra.client.ordered import OrderName, StableName
 from rostra.client.ordered_threads import OrderedOfThreads as Ordered
+from rostra.client.replicated import SURVIVE as REPLICAS_SURVIVE
 from rostra.client.replicated_threads import replicate_in_threads
 from rostra.client.session import OnLost, OnState
 from rostra.client.sets import ReceivedItem, SequenceItem, SetItem
@@ -635,7 +636,7 @@ class Me(BlockingContext):
     replicate = replicate_in_threads
 
     def shares(
-        self, name: str, keys: Iterable[str], scope: str = "world", *, survive: str = SURVIVE
+        self, name: str, keys: Iterable[str], scope: str = "world", *, survive: str = REPLICAS_SURVIVE
     ) -> Iterator[frozenset[str]]:
         """Share these keys with all others who call this; see `rostra.Me.shares`."""
         return all_of(self._portal, self._inner.shares(name, keys, scope, survive=survive))

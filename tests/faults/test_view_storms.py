@@ -9,7 +9,7 @@ import pytest
 from support.seeds import few_of
 
 from rostra.core.effects import Effect
-from rostra.protocols.agreed import groups, told_views
+from rostra.protocols.agreed import groups, losses, told_views
 from rostra.protocols.agreed.changes import AnyChange, ServersFailed
 from rostra.protocols.agreed.lanes import Lanes
 from rostra.protocols.agreed.moving import MovingServer
@@ -97,7 +97,7 @@ def test_ranks_that_differ_from_host_to_host_are_found(monkeypatch: pytest.Monke
 
 
 def test_a_lost_host_that_nobody_removes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AgreedServer, "_branches_lost", lambda self, now, out: self._lost.clear())
+    monkeypatch.setattr(losses, "remove_lost", lambda server, now, out: server._lost.clear())
     monkeypatch.setattr(AgreedServer, "_excuse", lambda self, core, out: None)
     monkeypatch.setattr(AgreedServer, "_has_gone", lambda self, id, group: False)
     assert "every-change" in first_failure(range(12))
