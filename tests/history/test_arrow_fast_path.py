@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from support.journal import Journal
 from support.segments import cut, send
 
+from rostra.history import arrow_fast_path
 from rostra.history.archive import Archive
 from rostra.history.arrow_fast_path import files_in, note, origin_of, whole_lives
 from rostra.history.audits import Evidence, evidence, facts
@@ -168,6 +169,16 @@ def test_the_kinds_of_rows_are_the_same_straight_from_the_files(events, table):
     assert kinds(events) == kinds(table) == by_a_plan >= {"started", "joined", "heartbeat", "member-joined"}
 
 
+@pytest.mark.parametrize("ask", [marks, parts], ids=lambda ask: str(ask.__name__))
+def test_tasks_collect_of_many_rows_what_is_read_here_of_few(events, table, ask, monkeypatch):
+    here = [ask(each) for each in (events, table)]
+    monkeypatch.setattr(arrow_fast_path, "HERE_ROWS", 0)
+    by_tasks = [ask(each) for each in (events, table)]
+    for few, many in zip(here, by_tasks, strict=True):
+        assert columns_of(few) == columns_of(many)
+        assert rows_of(few) == rows_of(many) != []
+
+
 def test_what_is_derived_from_a_journal_is_not_taken_for_it(events):
     assert origin_of(events.where("kind = 'left'")) is None
     assert origin_of(events.select("*")) is None
@@ -185,14 +196,18 @@ def test_an_audit_of_a_large_history_reads_its_files(events, monkeypatch):
 
 
 def test_lies_are_found_straight_from_the_files_as_by_a_plan(events, monkeypatch):
-    """However short they are."""
+    """However short they are; at hand, and by tasks."""
     for name in ("SMALL_ROWS", "TINY_ROWS"):
         monkeypatch.setattr(evidence, name, 10)
     monkeypatch.setattr(evidence, "known", lambda facts: known(facts)._replace(least_us=0))
     with Evidence(events) as straight, Evidence(planned(events)) as by_plan:
-        assert straight.by_life is not None and by_plan.by_life is None
+        assert straight.at_hand is not None and by_plan.by_life is None
         found = rows_of(straight._lasting.select(LIES.names))
         assert found == rows_of(by_plan.lies.select(LIES.names)) and len(found) > 50
+    monkeypatch.setattr(evidence, "HERE_ROWS", 0)
+    with Evidence(events) as by_tasks:
+        assert by_tasks.by_life is not None and by_tasks.at_hand is None
+        assert rows_of(by_tasks._lasting.select(LIES.names)) == found
 
 
 def test_lives_that_are_in_several_files_of_a_table_are_read_whole_and_in_order(
