@@ -97,7 +97,7 @@ def test_a_receipt_before_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_members_are_announced_once_although_the_announcement_waits_for_its_place() -> None:
-    """It was accepted, and then sent again: the newcomer came with two views, and had failed in the second."""
+    """It was accepted, then sent again: the newcomer came with two views, and had failed in the second."""
     net = Monitored(A, B, C)
     sent: list[AnyStationMessage] = []
 
