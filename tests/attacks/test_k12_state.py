@@ -130,6 +130,10 @@ class Others:
 
     group = rostra.names.Group("book", rostra.names.Domain("paris"))
 
+    @property
+    def members(self) -> list[rostra.Member]:
+        return [rostra.Member(DONOR, (1, 1))]
+
     def spawn(self, doing: object) -> None:
         doing.close()  # type: ignore[attr-defined]
 

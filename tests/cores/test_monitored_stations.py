@@ -28,7 +28,7 @@ from rostra.protocols.atomic.events import (
     OrderLeaveAsked,
 )
 from rostra.protocols.atomic.frames import AmpStationId, AmpViewId, DataFrame, DecisionFrame, FrameControl
-from rostra.protocols.atomic.messages import RunEntry, StationId, encode_entry
+from rostra.protocols.atomic.messages import AnyStationMessage, RunEntry, StationId, encode_entry
 from rostra.protocols.atomic.monitored import MonitoredStation
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.roster import HostRoster, RosterMember, decode_item, places_in
@@ -94,6 +94,26 @@ def test_a_sender_has_no_receipt_before_every_host_has_the_decision() -> None:
 def test_a_receipt_before_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NegotiatedStation, "_is_confirmed", lambda self, run: True)
     assert without_a_decision_at_one_host().runs(A) == 2
+
+
+def test_members_are_announced_once_although_the_announcement_waits_for_its_place() -> None:
+    """It was accepted, then sent again: the newcomer came with two views, and had failed in the second."""
+    net = Monitored(A, B, C)
+    sent: list[AnyStationMessage] = []
+
+    def loses(to: Domain, message: AnyStationMessage) -> bool:
+        announced = isinstance(message, DataFrame) and message.control.sa.host == B and to == A
+        if announced:
+            sent.append(message)
+        return (isinstance(message, DecisionFrame) and message.control.sa.host == A and to == B) or len(
+            sent
+        ) > 3
+
+    net.loses = loses
+    net.say(A, b"B does not know that it is decided")
+    ben = Endpoint(f"{B}/ben#2")
+    net.do(B, lambda station, out: station.enter(net.now, ben, Slow.THROTTLE, b"", out))
+    assert len(sent) == 1 and ben not in [each.endpoint for each in net.stations[B].roster.members]
 
 
 @pytest.mark.spec("A-010", "A-013", "A-102")

@@ -480,6 +480,8 @@ class Ordered(ShowsViews, OneReader):
             return
         position, state = found
         if state is None:  # the group has none but ours
+            if self._ours is not None:
+                self._known = self._reached = receiver.end_of_theirs(self._unread)
             self._has_state, self._receiver, self._ours = True, None, None
             return
         taken = self._take(state)

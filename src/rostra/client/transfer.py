@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, msgpack
 
+from rostra.client.arenas import Loan
 from rostra.errors import UNDECODABLE, RostraError
-from rostra.groups.items import AgreedViewId
+from rostra.groups.items import AgreedViewId, View
 from rostra.names import Endpoint, Group
 from rostra.names.checks import Natural
 from rostra.protocols.agreed.requests import MemberView
@@ -255,14 +256,37 @@ class StateReceiver:
     def is_complete(self) -> bool:
         return 0 < self._last == len(self._parts)
 
+    def end_of_theirs(self, unread: Iterable[object]) -> int:
+        """Up to where the order was one with members that had its state. If we go on with our side's state,
+        that does not fit it: it comes with the state of the other side, when the two meet again."""
+        end, is_ours = 0, False
+        for item in unread:
+            if isinstance(item, View):
+                is_ours = self._had_none(item)
+            elif isinstance(item, Loan) and not is_ours:
+                end = item.position + item.count - 1
+            elif isinstance(item, tuple) and not is_ours:
+                _, run, position = item
+                end = position + run.count - 1
+        return end
+
+    def _had_none(self, view: View) -> bool:
+        """Did all others of this view answer then, or later, that they have no state?"""
+        answers = [self._without.get(each) for each in self._others(view)]
+        return all(each is not None and each.number >= view.number for each in answers)
+
     @property
     def _is_left_alone(self) -> bool:
         """Are we the most senior one, and has no other member of our view the state?"""
         ordered = self._ordered
         if ordered.rank != 0 or ordered.view is None:
             return False
-        others = [each for each in self._members() if each != ordered.me.endpoint]
+        others = self._others(ordered.view)
         return all(self._without.get(each, _NEVER) == ordered.view.id for each in others)
+
+    def _others(self, view: View) -> list[Endpoint]:
+        me = self._ordered.me.endpoint
+        return [each.endpoint for each in view.members if each.endpoint != me]
 
     def _ask(self, donor: Endpoint) -> None:
         self._id += 1

@@ -99,6 +99,7 @@ class MonitoredStation(NegotiatedStation):
         self._is_announced = False  # the others know our members
         self._again = False  # a station came in that does not
         self._announces = False  # the run that is on its way says who they are
+        self._unheard = False  # such a run has not come in the order yet, and was not rejected
         self._parted: set[Endpoint] = set()  # left on their own account, and still in the roster
 
     @property
@@ -215,7 +216,7 @@ class MonitoredStation(NegotiatedStation):
         elif not self.wants and state.standing == "closed":
             self.is_over = True
         elif not self.wants and state.standing in ("open", "opening"):
-            if not (self._must_announce or self._due) and self._sending is None:
+            if not (self._must_announce or self._unheard or self._due) and self._sending is None:
                 self._step(now, GateLeft(), out)
                 self._end(now, out)
         elif state.standing == "closed" and self._is_announced and not self.excluded:
@@ -226,6 +227,8 @@ class MonitoredStation(NegotiatedStation):
     @property
     def _must_announce(self) -> bool:
         if self.gate.state.standing != "open" or self._lacks is None or self._lacks or self.excluded:
+            return False
+        if self._unheard:  # the same once more would be a second view with the same newcomers
             return False
         first = not self._is_announced and bool(self.wants)
         return first or (self._is_announced and (self._again or self._changed))
@@ -250,12 +253,13 @@ class MonitoredStation(NegotiatedStation):
         line = self.roster.line or f"{self.me}.{self.numbers}"
         left = tuple(sorted([each for each in self._parted if each in here]))
         announcement = HostRoster(line, (*known, *new), left, self._changed)
-        self._again, self._announces, self._sending = False, True, ()
+        self._again, self._announces, self._unheard, self._sending = False, True, True, ()
         self._step(now, RunGiven(0, (msgpack.encode(announcement),), self._profile), out)
 
     def _ended(self, result: str, because: str, out: list[Effect]) -> None:
         if self._announces and result == "rejected":
             self._again = self._is_announced
+        self._unheard = self._unheard and not (self._announces and result != "accepted")
         self._announces = False
         super()._ended(result, because, out)
 
@@ -275,7 +279,7 @@ class MonitoredStation(NegotiatedStation):
     def _announced(self, station: AmpStationId, roster: HostRoster, position: int, out: list[Effect]) -> None:
         self.roster = self.roster.announced(station, roster, position)
         if station == self.me:
-            self._is_announced = True
+            self._is_announced, self._unheard = True, False
             self._parted -= set(roster.left)
             for me, (slow, meta) in self._later.items():
                 self.gallery.enter(me, slow)
