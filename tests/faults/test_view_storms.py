@@ -27,6 +27,7 @@ FOUND_SOMETHING = (
     6004863,
     6007010,
     6008795,
+    7000974,
 )  # eleven of the first fifty did, too
 
 
