@@ -108,6 +108,7 @@ from rostra.protocols.agreed.observed import SetIsolated, agreed_views
 from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, is_reachable, let_wait
 from rostra.protocols.agreed.refusals import why_not_in
 from rostra.protocols.agreed.state import alone
+from rostra.protocols.agreed.subgroups import subgroups_of
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.neighbours import Relation
@@ -611,11 +612,11 @@ class AgreedServer(Holdings, Service):
         else:
             for id in ids if message.verb is not GroupVerb.BACK else ():
                 self._held(id, group).pop(id, None)
-                self._departed[id] = None
+                self._departed[id, group] = None
             if group in groups and not groups[group]:
                 del groups[group]
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
             rank = 0 if known is None else known.view.lowest_rank(ids)
             change = GroupChange(group, message.verb, ids, request, rank)
         return self._propose(now, core, change, out)
@@ -680,14 +681,16 @@ class AgreedServer(Holdings, Service):
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         known = core.table.get(group)
-        if known is None or ordering.is_over_now(core, group, self._holding, out):
+        if known is None or ordering.is_over_now(core, group, self._holding, self._departed, out):
             return
+        ordering.placed(core, group, self._holding, self._departed, out)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        for host in sorted(self._holding):
-            self._bring_back(self._now, core, group, host, known.kind, out)
+        for each in (group, *subgroups_of(core.table, group)):
+            for host in sorted(self._holding):
+                self._bring_back(self._now, core, each, host, core.table.groups[each].kind, out)
         orphans = [id for id in known.view.ids if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
         if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
