@@ -235,14 +235,19 @@ async def spoken_to_by(lab: Lab, mode: str) -> AsyncIterator[None]:
         await lab.calm()
 
 
+@pytest.fixture(params=["multicast", "fanout", "reflect"])
+def way(request: pytest.FixtureRequest) -> tuple[Lab, str]:
+    lab = request.getfixturevalue("fanout" if request.param == "fanout" else "auto")
+    return lab, request.param
+
+
 @pytest.mark.parametrize("order", ["hub", "negotiated"])
-@pytest.mark.parametrize("mode", ["multicast", "fanout", "reflect"])
 @pytest.mark.spec("A-073", "A-089", "A-100", "A-101")
 async def test_one_order_goes_on_by_every_way_when_its_first_host_is_killed(
-    request: pytest.FixtureRequest, mode: str, order: OrderName
+    way: tuple[Lab, str], order: OrderName
 ) -> None:
     """XA-02, 08, 11, 14 and 15: a member comes and leaves under load, and then the first agent is killed."""
-    lab: Lab = request.getfixturevalue("fanout" if mode == "fanout" else "auto")
+    lab, mode = way
     async with spoken_to_by(lab, mode):
         await kill_the_first(lab, HOSTS, f"killed-{mode}-{order}", order)
 
