@@ -193,6 +193,19 @@ def test_who_finds_traffic_suspended_acts_when_it_is_resumed() -> None:
     sound(net)
 
 
+@pytest.mark.spec("A-059", "A-065")
+def test_a_candidate_that_hears_a_higher_level_goes_back_to_standby_at_once() -> None:
+    net, (_a, b, c, d) = members(NET)
+    losing(net, Lost(InvestigateFrame, times=99))  # nobody hears it
+    net.tell(b, StationSuspected(d))
+    net.run(0.01)
+    assert net.gates[b].state.action is not None
+    higher = SuspensionLevel(2, c)
+    frame = InvestigateFrame(control(net, b, c, attributes=ACK | SUSPEND, sl=higher), (d,))
+    net.tell(b, FrameReceived(c.host, frame))
+    assert net.gates[b].state.action is None and net.gates[b].state.suspended.sl == higher
+
+
 @pytest.mark.spec("A-060", "A-061")
 def test_a_level_that_is_not_higher_is_refused_and_a_higher_one_stands() -> None:
     net, (_a, b, c, d) = members(NET)
@@ -425,6 +438,9 @@ def test_an_older_agreed_view_that_is_told_late_is_passed_over() -> None:
 @pytest.mark.spec("A-089")
 def test_the_monitor_of_an_older_agreed_view_freezes_nobody() -> None:
     net, (a, b, c) = executing("abc")
+    later = Lost(InvestigateFrame, to=c)  # the newer monitor is heard after the older one
+    later.sender = b
+    losing(net, later)
     decide(net, 3, [b, c])
     began = net.now
     decide(net, 2, [a, b, c], a)
