@@ -278,3 +278,17 @@ def test_false_proofs_in_one_message_are_verified_up_to_a_bound(
     node.step(10.0, Received(H2, message))
     assert len(examined) <= 64
     assert not any(core.table.groups for core in node[AGREED_SERVER].sets.values())
+
+
+def test_requests_of_thousands_of_members_that_wait_count_as_many() -> None:
+    """A thousand of them were kept for one host, of some megabytes each."""
+    paris = Cluster("eu.fr.h1", "eu.de", "eu")
+    paris.now = 60.0
+    group = Group("wide", Domain("eu"))
+    crowd = tuple([AgreedMember(member("h1", f"m{n}", n), 0) for n in range(1_000)])
+    for verb in (GroupVerb.JOIN, GroupVerb.LEAVE):
+        for _ in range(60):
+            paris.receive("eu.fr.h1", MemberAsked(group, paris.question("h1"), verb, crowd, AGREED))
+    part = paris.stack[AGREED_SERVER].sets[group.scope]
+    waiting = [*part.waiting, *[each for waits in part.behind.values() for each in waits]]
+    assert 1 < len(waiting) < 80

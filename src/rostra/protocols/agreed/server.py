@@ -87,7 +87,6 @@ from rostra.protocols.agreed.config import (
     FORM_S,
     HOST_GROUPS_MAX,
     HOST_QUEUE_MAX,
-    HOST_WAITING_MAX,
     LOSS_AFTER_S,
     QUEUE_MAX,
     RESTORE_S,
@@ -105,7 +104,7 @@ from rostra.protocols.agreed.lease import ALARM
 from rostra.protocols.agreed.living import is_exclusive, is_primary
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.observed import SetIsolated, agreed_views
-from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, is_reachable, let_wait
+from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, has_room, is_reachable, let_wait
 from rostra.protocols.agreed.refusals import why_not_in
 from rostra.protocols.agreed.state import alone
 from rostra.protocols.relaxed.domain import SERVER
@@ -587,7 +586,7 @@ class AgreedServer(Holdings, Service):
         of_host = sum(each.question.host == host for each in core.asked.values())
         if of_host >= HOST_QUEUE_MAX and str(message.question) not in core.asked:
             waits = core.behind.setdefault(host, deque())
-            if message not in waits and len(waits) < HOST_WAITING_MAX:
+            if message not in waits and has_room(message, waits):
                 return waits.append(message)
             return out.append(ignored(message, "too many requests of its host wait"))
         groups = self._holding.get(host, {})
