@@ -562,7 +562,8 @@ class AgreedServer(Holdings, Service):
                 self._answer(message.question, group, "", "", out)  # a group of nobody is none
                 return
             groups[group] = {each.id: each.attributes for each in message.members}
-        for id in [id for id in self._orphans if host_of(id.endpoint) == message.question.host]:
+        life = message.question.life  # of its agent: those of an earlier one do not come back
+        for id in [id for id in self._orphans if (host_of(id.endpoint), id.stamp[0]) == (host, life)]:
             del self._orphans[id]
         if self._must_restore(now, message):
             self._wait_for_hosts(message, out)
@@ -678,6 +679,9 @@ class AgreedServer(Holdings, Service):
             self._changed(core, group, out, brings_back=group in let_in)
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
+        if isinstance(change := commit.record.proposal.change, GroupChange) and change.verb is GroupVerb.FAIL:
+            for id in change.members:
+                self._orphans.pop(id, None)
         for outcome in commit.outcomes:
             asked = core.asked.pop(outcome.request, None)
             if asked is not None:
