@@ -642,7 +642,7 @@ def _with_members(view: AgreedView, new: list[MemberId], attributes: bytes, pid:
     number = view.number + 1
     again = {each.endpoint for each in new}
     ended = tuple([each for each in view.ids if each.endpoint in again])
-    stay = [each for each in view.members if each.id.endpoint not in again]
+    stay = [each for each in view.members if each.id.endpoint not in again] if ended else view.members
     joined = [AgreedMember(each, number, attributes) for each in new]
     members = (*stay, *joined)
     return AgreedView(number, 0, pid, members, tuple(new), failed=ended, attributes=view.attributes)
