@@ -328,7 +328,8 @@ class AgreedServer(Holdings, Service):
                 else:
                     out.append(ignored(message, OUTSIDE))
             case BranchLost(domain):
-                if relation is not Relation.CHILD or not inside(sender, domain):
+                is_host = self._neighbours.cluster  # which is known by its link, and reports no other
+                if is_host or relation is not Relation.CHILD or not inside(sender, domain):
                     out.append(ignored(message, OUTSIDE))
                 else:
                     self._branch_lost(domain, now + self._config.doubt_after_s)
@@ -557,7 +558,8 @@ class AgreedServer(Holdings, Service):
                 self._answer(message.question, group, "", "", out)  # a group of nobody is none
                 return
             groups[group] = {each.id: each.attributes for each in message.members}
-        for id in [id for id in self._orphans if host_of(id.endpoint) == message.question.host]:
+        life = message.question.life  # of its agent: those of an earlier one do not come back
+        for id in [id for id in self._orphans if (host_of(id.endpoint), id.stamp[0]) == (host, life)]:
             del self._orphans[id]
         if self._must_restore(now, message):
             self._wait_for_hosts(message, out)
@@ -671,6 +673,9 @@ class AgreedServer(Holdings, Service):
             self._changed(core, group, out)
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
+        if isinstance(change := commit.record.proposal.change, GroupChange) and change.verb is GroupVerb.FAIL:
+            for id in change.members:
+                self._orphans.pop(id, None)
         for outcome in commit.outcomes:
             asked = core.asked.pop(outcome.request, None)
             if asked is not None:
@@ -686,10 +691,13 @@ class AgreedServer(Holdings, Service):
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        for host in sorted(self._holding):
+        listed = known.view.listed
+        for host in sorted(
+            [host for host, held in self._holding.items() if held.get(group, {}).keys() - listed]
+        ):
             self._bring_back(self._now, core, group, host, known.kind, out)
-        listed = known.view.ids if self._orphans else ()
-        orphans = [id for id in listed if id in self._orphans and not self._is_lost(id)]
+        ranked = known.view.ids if self._orphans else ()
+        orphans = [id for id in ranked if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
         if late := self._gone_of(known.view, group):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
@@ -712,7 +720,7 @@ class AgreedServer(Holdings, Service):
         if is_exclusive(known.kind) and not doubt:
             out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
-        bases: dict[ViewId | None, AgreedView | None] = {}
+        bases: dict[ViewId | None, AgreedView | None] = {}  # of what a host has: nearly all have the same
         by_base: dict[ViewId | None, list[Domain]] = {}
         going = self._proposed(core, group, GroupVerb.FAIL)
         away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
