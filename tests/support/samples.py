@@ -89,6 +89,7 @@ from rostra.wire.programs import (
     Arena,
     Asks,
     Delivery,
+    DeliveryToAll,
     Lent,
     Mapped,
     ProgramHello,
@@ -503,6 +504,7 @@ TO_PROGRAM: list[Any] = [
     Arena(3, 8 << 20, bytes(range(16)), 8),
     Lent(7, CHESS, ANN, 40, 2, 1731700000.25, 3, 65536, 25),
     Retired(3),
+    DeliveryToAll((7, 9), CHESS, GROUP_ITEMS[0]),
 ]
 
 VIEW_KEY = hub.ViewKey(14, 0, "eu.fr.paris:7#1")

@@ -177,6 +177,13 @@ class Holdings(Leasing):
         asked = self.sets[self._own_set(group)].asked.values()
         return all(id != joining.id for each in asked for joining in each.members)
 
+    def _gone_of(self, view: AgreedView, group: Group) -> tuple[MemberId, ...]:
+        """Those of this view that are gone (`_has_gone`): mostly none, which one look at each host shows."""
+        held = set[MemberId]().union(*[self._holding.get(host, {}).get(group, {}) for host in view.hosts])
+        if view.listed <= held and len(view.listed.difference(self._departed)) == len(view.listed):
+            return ()
+        return tuple([id for id in view.ids if self._has_gone(id, group)])
+
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
 

@@ -250,7 +250,7 @@ class MovingServer(AgreedServer):
         known = core.table.get(message.group)
         if known is None or message.id is None or not message.members:
             return False
-        number, now, listed = message.id[0], known.view.number, frozenset(known.view.ids)
+        number, now, listed = message.id[0], known.view.number, known.view.listed
         if message.id in [view.id for view in known.views]:  # but perhaps of a part that is empty now
             return number > now
         return number >= now or any(each.id not in listed for each in message.members)
@@ -312,7 +312,7 @@ class MovingServer(AgreedServer):
     def _done_otherwise(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         """Joins of members who are in by now: the group has come here with them, or their host held them."""
         known = core.table.get(group)
-        listed = frozenset() if known is None else frozenset(known.view.ids)
+        listed = frozenset() if known is None else known.view.listed
         for request, asked in list(core.asked.items()):
             ids = {each.id for each in asked.members}
             is_join = asked.group == group and asked.verb is GroupVerb.JOIN

@@ -97,7 +97,7 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted, SetOrdered
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import is_possible
+from rostra.protocols.agreed.groups import AgreedView, is_possible
 from rostra.protocols.agreed.holdings import RETURNING, Holdings
 from rostra.protocols.agreed.keep import SetKeeper
 from rostra.protocols.agreed.lease import ALARM
@@ -697,14 +697,15 @@ class AgreedServer(Holdings, Service):
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        listed = frozenset(known.view.ids)
+        listed = known.view.listed
         missed = [host for host, held in self._holding.items() if held.get(group, {}).keys() - listed]
         missed = [each for each in missed if (core.core.set, group, each) not in self.returning]
         for host in sorted(missed) if brings_back else ():
             self._bring_back(self._now, core, group, host, known.kind, out)
-        orphans = [id for id in known.view.ids if id in self._orphans and not self._is_lost(id)]
+        ranked = known.view.ids if self._orphans else ()
+        orphans = [id for id in ranked if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
-        if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
+        if late := self._gone_of(known.view, group):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
             rank = known.view.rank(late[0]) or 0
             change = GroupChange(group, GroupVerb.FAIL, late, f"gone {known.view.pid}", rank)
@@ -725,20 +726,20 @@ class AgreedServer(Holdings, Service):
         if is_exclusive(known.kind) and not doubt:
             out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
+        bases: dict[ViewId | None, AgreedView | None] = {}  # of what a host has: nearly all have the same
         by_base: dict[ViewId | None, list[Domain]] = {}
-        bases: dict[ViewId | None, ViewId | None] = {}  # of what a host has: nearly all have the same
         going = self._proposed(core, group, GroupVerb.FAIL)
         away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
         for host in hosts:
             if inside(self.domain, host) and host not in away:
-                if (has := told.ids.get(host)) not in bases:
-                    base = base_of(known, has)
-                    bases[has] = None if base is None else base.id
-                by_base.setdefault(bases[has], []).append(host)
+                if (had := told.ids.get(host)) not in bases:
+                    bases[had] = base_of(known, had)
+                base = bases[had]
+                by_base.setdefault(None if base is None else base.id, []).append(host)
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():
-            base = base_of(known, id)
+            base = bases.get(id)
             for view in path_from(known, base):
                 lost = self.lost_domains(core, view)
                 self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt, lost), out)
