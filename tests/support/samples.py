@@ -250,6 +250,7 @@ MESSAGES: list[Any] = [
         CHESS, H1, VIEW_2, "it was split", (calls.EndedMember(ANNS, CAFE), calls.EndedMember(BOBS)), AGREED
     ),
     calls.GroupEnded(CHESS, H1, VIEW_2, "put out", (calls.EndedMember(BOBS),), AGREED, over=False),
+    calls.SubgroupEntered(CHESS, H1, CAFE, AGREED, (ANNS, BOBS)),
     branch.HoldingsAsked(PARIS, CHESS, (Domain("eu.fr.paris.h1"),)),
     agreed.Initiate(*HEAD, PROPOSED, ROUND, RECORD, (ROUND,), (DE,)),
     agreed.Initiate(*HEAD, proposed(PartsMerged((PART, PART))), ROUND, groups=(CARRIED,)),
@@ -459,6 +460,7 @@ GROUP_ITEMS: list[Any] = [
     ordered.OrderedRun(ANN, speech.Run(40, 2, b"\xc4\x01a\xc4\x02bc", 1_731_700_000.25), 811),
     ordered.OrderPlaced(40, 2, 811, 14),
     ordered.OrderClosed(42, "it left the group"),
+    calls.MemberAdded(CAFE, "it was split, and goes on"),
 ]
 
 PACKETS: list[Any] = [

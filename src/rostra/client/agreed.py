@@ -20,11 +20,11 @@ from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
 from rostra.errors import Excluded, NotMember, RostraError, Terminated
-from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
+from rostra.groups.items import Added, AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, parse_endpoint
 from rostra.protocols.access.config import LUCK_BYTES
-from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
+from rostra.protocols.agreed.calls import GroupTerminated, MemberAdded, MemberMoved
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.agreed.sheets import member_sheet, properties_of
 from rostra.protocols.atomic.requests import JoinOrdered
@@ -176,6 +176,8 @@ class AgreedMembership(OneReader):
             case MemberMoved(to, because):
                 self.me._move_agreed(self, to)
                 self._put(Moved(to, because))
+            case MemberAdded(to, because):
+                self._put(Added(to, because))
             case GroupTerminated() | told.Excluded():
                 put_out(self, item)
 

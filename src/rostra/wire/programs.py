@@ -31,7 +31,7 @@ from msgspec import Meta
 
 from rostra.names import Domain, Group
 from rostra.names.checks import NUMBER_MAX, Duration, Moment, Natural, check_path_if_any
-from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
+from rostra.protocols.agreed.calls import GroupTerminated, MemberAdded, MemberMoved
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import (
@@ -88,6 +88,7 @@ AnyGroupItem = (
     | MemberBlocked
     | MemberMoved
     | GroupTerminated
+    | MemberAdded
     | OrderedRun
     | OrderPlaced
     | OrderClosed

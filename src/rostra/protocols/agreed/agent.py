@@ -77,12 +77,20 @@ from rostra.protocols.agreed.branch import (
     ViewTold,
 )
 from rostra.protocols.agreed.call_agent import CALL_AGENT
-from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupEnded, GroupPresented, GroupState, LookAt
+from rostra.protocols.agreed.calls import (
+    DrainHost,
+    GroupCall,
+    GroupEnded,
+    GroupPresented,
+    GroupState,
+    LookAt,
+    SubgroupEntered,
+)
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.choosing import chosen, found, looks_again, not_found
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, AgreedConfig
 from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
-from rostra.protocols.agreed.ended import end_group
+from rostra.protocols.agreed.ended import end_group, enter_subgroup, leave_subgroups, take_up
 from rostra.protocols.agreed.events import (
     AgreedChanged,
     AgreedJoinAsked,
@@ -149,7 +157,8 @@ class AgreedAgent(Service):
     hears = (Answer, Tell)
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed, LeavesSettled),
-        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven, LinkUp, LinkDown, LinkMoved),
+        *(StreamsAnswered, StreamsLost, GroupEnded, SubgroupEntered, MemberBarred, MemberProven),
+        *(LinkUp, LinkDown, LinkMoved),
         *(MemberAnswer, ViewTold, ViewComing, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
     )
 
@@ -281,6 +290,8 @@ class AgreedAgent(Service):
         if len(event.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         member = self._find(group, me)
+        if member is not None and member.unread:
+            return take_up(self, now, event, member, out)
         if member is not None and isinstance(member.stage, StayLeaving):
             raise Refused(f"{me} is still leaving {group}", fix="ask again in a moment")
         if member is not None or (group in self._agent.endpoints[me].groups and not kind.is_spoken_in):
@@ -308,6 +319,7 @@ class AgreedAgent(Service):
             self.claim(now, event, out)
         else:
             self._look(now, event, out)
+        return None
 
     def _look(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         token, look = self._own_token((event.group, event.endpoint)), GroupCall(event.group, LookAt())
@@ -420,6 +432,7 @@ class AgreedAgent(Service):
         if self.groups[group].kind.is_ordered:
             out.append(AgreedChanged(group))
         self._forget(group, me)
+        leave_subgroups(self, now, group, me, out)
         if is_spoken_in:
             out.append(StreamsUnwanted(me, group))
             return
@@ -435,26 +448,6 @@ class AgreedAgent(Service):
     def id_inside(self, member: HostMember) -> MemberId | None:
         return member.stage.id if isinstance(member.stage, StayInside | StayAsking) else None
 
-    def adopt(
-        self,
-        now: Instant,
-        group: Group,
-        kind: GroupKind,
-        me: Endpoint,
-        member: HostMember,
-        out: list[Effect],
-    ) -> None:
-        """It is in this group, though it did not ask; the directory has yet to hear of it."""
-        stage = member.stage
-        if isinstance(stage, StayAsking):
-            out.append(Answer(stage.event.token, Done()))
-            stage = StayInside(stage.id, stage.event.meta)
-        assert isinstance(stage, StayInside)
-        known = self.groups.setdefault(group, HostGroup(kind))
-        known.members[me] = HostMember(stage, paused=member.paused)
-        join = Join(group, online=False, meta=member_sheet(stage.meta).meta, group_kind=kind)
-        self._call(now, CLAIM_AGENT, JoinClaimed(me, self._own_token((group, me)), join), out)
-
     def _forget(self, group: Group, me: Endpoint) -> None:
         known = self.groups[group]
         for number, asked in list(self.asked.items()):
@@ -468,11 +461,13 @@ class AgreedAgent(Service):
 
     def exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
         """The group goes on without it, which it is told."""
-        stage = self.groups[group].members[me].stage
+        member = self.groups[group].members[me]
+        stage = member.stage
         if isinstance(stage, StayInside):
             ask_out(self, group, stage.id, GroupVerb.LEAVE, out)
             self.drop(now, group, me, out)
-            out.append(Deliver(me, group, item))
+            if not member.unread:
+                out.append(Deliver(me, group, item))
         elif isinstance(stage, StayAsking):
             self._take_back(now, stage.event, NotAllowed(item.reason, fix=item.fix), out)
 
@@ -503,6 +498,8 @@ class AgreedAgent(Service):
                 out.append(AgreedChanged(group, message))
             case GroupEnded():
                 end_group(self, now, message, out)
+            case SubgroupEntered():
+                enter_subgroup(self, now, message, out)
             case HoldingsAsked(_, Group() as group, hosts) if self.host in hosts:
                 self._hold_one(group, out)
 

@@ -2,7 +2,8 @@
 
     program ── GroupCall ──▶ agent ── GroupAsked ──▶ ... ──▶ core-set: looks, or agrees on a change
     program ◀── GroupPresented ── agent ◀── GroupAnswer ── ... ◀──┤
-    programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ┘   it was split, merged, deleted
+    programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ┤   it was split, merged, deleted
+    programs ◀── MemberAdded ◀── agents ◀── SubgroupEntered ────────────┘   it was split, and kept
 
 Calls are repeated until they are answered, and done once (`question`).
 """
@@ -122,7 +123,17 @@ class GroupEnded(BranchMessage, frozen=True, tag=250):
     over: bool = True  # False: these were put out, and the group goes on
 
 
-AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded
+class SubgroupEntered(BranchMessage, frozen=True, tag=251):
+    """The group was split and goes on: these members of one host are in a subgroup of it as well."""
+
+    group: Group
+    host: Domain
+    to: Group
+    group_kind: GroupKind  # of the subgroup
+    members: MemberIds
+
+
+AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded | SubgroupEntered
 
 
 # Between a program and its agent
@@ -200,6 +211,14 @@ class GroupPresented(Said, frozen=True, tag=40):
 
 class MemberMoved(Item, frozen=True, tag=40):
     """The group was split or merged: this member is in that one since, and is given its views."""
+
+    to: Group
+    because: str
+
+
+class MemberAdded(Item, frozen=True, tag=42):
+    """The group was split and goes on: this member is in that subgroup as well, and has its views as soon as
+    it joins it."""
 
     to: Group
     because: str

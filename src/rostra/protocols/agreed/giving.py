@@ -25,7 +25,11 @@ def give(
     agent: "AgreedAgent", now: Instant, group: Group, those: Iterable[Endpoint], item: Item, out: list[Effect]
 ) -> None:
     known = agent.groups[group]
-    members = {me: known.members[me] for me in those if isinstance(known.members[me].stage, StayInside)}
+    members = {
+        me: member
+        for me in those
+        if isinstance((member := known.members[me]).stage, StayInside) and not member.unread
+    }
     shown = host_given(group, item) if members else None
     if shown is not None and shown != known.given:
         known.given = shown

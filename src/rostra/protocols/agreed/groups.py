@@ -57,7 +57,8 @@ from rostra.protocols.agreed.rules import (
     united_state,
 )
 from rostra.protocols.agreed.seniority import passed_on
-from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, history_of, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.subgroups import endpoints_in, outer_first, whole_of
 from rostra.protocols.agreed.tallies import GroupTally, is_empty, tally_of
 
 VIEWS_KEPT: Final = 256
@@ -177,12 +178,15 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
 
     @property
     def past(self) -> list[AgreedView]:
-        """The views before this one, in order of their numbers: those of parts that met, too."""
-        return sorted(self.views[:-1], key=lambda view: (view.number, view.revision, str(view.pid)))
+        """The views before this one that can be asked for, in order of their numbers: those of parts that
+        met, too."""
+        order = sorted(self.views[:-1], key=lambda view: (view.number, view.revision, str(view.pid)))
+        return order[max(0, len(self.views) - history_of(self.view.attributes)) :]
 
     def at(self, number: int, revision: int | None = None) -> AgreedView | None:
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
-        found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
+        kept = (*self.past, self.view)
+        found = [each for each in kept if each.number == number and revision in (None, each.revision)]
         return found[-1] if found else None
 
 
@@ -293,12 +297,11 @@ class GroupTable(Struct, frozen=True):
         table, outcomes = self, list[Outcome]()
         if not self.counts.within:
             return table, ()
-        for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
-            whole = table.groups.get(Group(table.groups[group].kind.within, group.scope))
-            inside_whole = {each for part in whole.parts for each in part.view.ids} if whole else set()
+        for group in outer_first({name: known.kind for name, known in self.groups.items()}):
+            whole = endpoints_in(table.groups.get(whole_of(group, table.groups[group].kind)))
             parts, is_changed = [], False
             for part in table.groups[group].parts:
-                gone = [each for each in part.view.ids if each not in inside_whole]
+                gone = [each for each in part.view.ids if each.endpoint not in whole]
                 if gone:
                     view = _without(part.view, gone, pid, are_failed=False)
                     outcomes.append(Outcome(group, "", "", view))
@@ -397,8 +400,8 @@ class GroupTable(Struct, frozen=True):
             if outcome.request == change.request:
                 return self, (outcome,)
         if change.verb is GroupVerb.JOIN and known.kind.within:
-            whole = self.groups.get(Group(known.kind.within, change.group.scope))
-            if whole is None or not all(each in whole.view.ids for each in change.members):
+            whole = endpoints_in(self.groups.get(whole_of(change.group, known.kind)))
+            if not all(each.endpoint in whole for each in change.members):
                 return self, (Outcome(change.group, change.request, "Denied"),)
         part = next((each for each in parts if set(change.members).intersection(each.view.ids)), parts[0])
         view, code = _after(part.view, change, pid)
@@ -432,7 +435,8 @@ class GroupTable(Struct, frozen=True):
         ):
             return self, (Outcome(change.group, change.request, "BadInput"),)
         code, views = decide(ordered.order, ordered.caller, change.group, self.groups, AgreedView(), pid)
-        if any(_cannot_live(each) for each in views):
+        made = [each for each in views if known is None or each.view is not known.view]
+        if any(_cannot_live(each) for each in made):
             code = "Refused"
         if code:
             outcome = Outcome(change.group, change.request, code)
@@ -446,7 +450,7 @@ class GroupTable(Struct, frozen=True):
             part = _kept(replace(part, kind=each.kind), each.view, outcome)
             if is_over(each.view.attributes):
                 part = replace(part, living=LivingState(part.living.fence, ()), blocked="")
-            elif each.view.members:
+            elif each.view.members and each in made:
                 part = _judged(part, absent, floor=fence, may_begin=may_begin)
             table = table._with(each.group, part)
             outcomes.append(outcome)

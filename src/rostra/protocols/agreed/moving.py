@@ -178,11 +178,11 @@ class MovingServer(AgreedServer):
         if isinstance(message, MemberAsked) and message.verb is GroupVerb.JOIN:
             core.asked[str(message.question)] = message
         elif isinstance(message, MemberAsked):
-            self._departed.update(dict.fromkeys(ids))
+            self._departed.update(dict.fromkeys([(id, message.group) for id in ids]))
             for id in ids:
                 self._held(id, message.group).pop(id, None)
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
 
     def _pass_down(self, host: Domain, message: MemberAnswer, out: list[Effect]) -> None:
         core = self.sets.get(self._own_set(message.group))
@@ -419,7 +419,7 @@ class MovingServer(AgreedServer):
             self._carried.update([each for each in children if each is not None and each not in lost])
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
-        if id not in self._departed and host_of(id.endpoint) in self._unsaid.get(group, ()):
+        if (id, group) not in self._departed and host_of(id.endpoint) in self._unsaid.get(group, ()):
             return False
         return super()._has_gone(id, group)
 

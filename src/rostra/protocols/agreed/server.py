@@ -107,6 +107,7 @@ from rostra.protocols.agreed.observed import SetIsolated, agreed_views
 from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, has_room, is_reachable, let_wait
 from rostra.protocols.agreed.refusals import why_not_in
 from rostra.protocols.agreed.state import alone
+from rostra.protocols.agreed.subgroups import subgroups_of
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.neighbours import Relation
@@ -617,11 +618,11 @@ class AgreedServer(Holdings, Service):
         else:
             for id in ids if message.verb is not GroupVerb.BACK else ():
                 self._held(id, group).pop(id, None)
-                self._departed[id] = None
+                self._departed[id, group] = None
             if group in groups and not groups[group]:
                 del groups[group]
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
             rank = 0 if known is None else known.view.lowest_rank(ids)
             change = GroupChange(group, message.verb, ids, request, rank)
         return self._propose(now, core, change, out)
@@ -691,17 +692,20 @@ class AgreedServer(Holdings, Service):
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect], *, brings_back: bool = True) -> None:
         known = core.table.get(group)
-        if known is None or ordering.is_over_now(core, group, self._holding, out):
+        if known is None or ordering.is_over_now(core, group, self._holding, self._departed, out):
             return
+        ordering.placed(core, group, self._holding, self._departed, out)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        listed = known.view.listed
-        missed = [host for host, held in self._holding.items() if held.get(group, {}).keys() - listed]
-        missed = [each for each in missed if (core.core.set, group, each) not in self.returning]
-        for host in sorted(missed) if brings_back else ():
-            self._bring_back(self._now, core, group, host, known.kind, out)
+        for each in (group, *subgroups_of(core.table, group)) if brings_back else ():
+            there = core.table.groups[each]
+            listed = there.view.listed
+            missed = [host for host, held in self._holding.items() if held.get(each, {}).keys() - listed]
+            for host in sorted(missed):
+                if (core.core.set, each, host) not in self.returning:
+                    self._bring_back(self._now, core, each, host, there.kind, out)
         ranked = known.view.ids if self._orphans else ()
         orphans = [id for id in ranked if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
