@@ -279,10 +279,12 @@ class GroupTable(Struct, frozen=True):
             return table, ()
         for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
             whole = table.groups.get(Group(table.groups[group].kind.within, group.scope))
-            inside_whole = {each for part in whole.parts for each in part.view.ids} if whole else set()
+            inside_whole = (
+                {each.endpoint for part in whole.parts for each in part.view.ids} if whole else set()
+            )
             parts, is_changed = [], False
             for part in table.groups[group].parts:
-                gone = [each for each in part.view.ids if each not in inside_whole]
+                gone = [each for each in part.view.ids if each.endpoint not in inside_whole]
                 if gone:
                     view = _without(part.view, gone, pid, are_failed=False)
                     outcomes.append(Outcome(group, "", "", view))
@@ -382,7 +384,8 @@ class GroupTable(Struct, frozen=True):
                 return self, (outcome,)
         if change.verb is GroupVerb.JOIN and known.kind.within:
             whole = self.groups.get(Group(known.kind.within, change.group.scope))
-            if whole is None or not all(each in whole.view.ids for each in change.members):
+            inside_whole = {each.endpoint for each in whole.view.ids} if whole else set()
+            if not inside_whole.issuperset([each.endpoint for each in change.members]):
                 return self, (Outcome(change.group, change.request, "Denied"),)
         part = next((each for each in parts if set(change.members).intersection(each.view.ids)), parts[0])
         view, code = _after(part.view, change, pid)
