@@ -1,7 +1,7 @@
 """Calls about agreed groups, as programs make them (Table 2 of the paper), and as they travel.
 
     program ── GroupCall ──▶ agent ── GroupAsked ──▶ ... ──▶ core-set: looks, or agrees on a change
-    program ◀── GroupPresented ── agent ◀── GroupAnswer ── ... ◀──┤
+    program ◀── GroupPresented ── agent ◀── GroupAnswer, GroupsFound ── ... ◀──┤
     programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ┘   it was split, merged, deleted
 
 Calls are repeated until they are answered, and done once (`question`).
@@ -122,7 +122,18 @@ class GroupEnded(BranchMessage, frozen=True, tag=250):
     over: bool = True  # False: these were put out, and the group goes on
 
 
-AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded
+class GroupsFound(BranchMessage, frozen=True, tag=251):
+    """Where core-sets follow members: what one set has of a list that was asked for. The list is whole when
+    all of these sets have said so."""
+
+    group: Group
+    question: HostQuestion
+    set: Domain
+    more: Hosts = ()  # the domains of other sets that were asked
+    groups: Names = ()
+
+
+AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded | GroupsFound
 
 
 # Between a program and its agent
