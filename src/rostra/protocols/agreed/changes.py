@@ -33,6 +33,12 @@ DATA_BYTES_MAX: Final = 1 << 16
 TRIED_MAX: Final = 256
 """Proposals on one base, of which one can be committed."""
 
+ATTEMPT_MAX: Final = 1 << 32
+"""At one proposal: each attempt but the first costs the set a server."""
+
+FENCE_MAX: Final = 3 << 60
+"""That a change can ask for its view to be above. A message can have a third more."""
+
 PART_BYTES_MAX: Final = 8 << 20
 """A group on its way to another core-set."""
 
@@ -335,6 +341,11 @@ class Round(Struct, frozen=True, order=True, array_like=True, gc=False):
     pid: Pid
     attempt: Number
     coordinator: ServerId
+
+
+def is_round_of(proposal: Proposal, round: Round) -> bool:
+    """Of this proposal, and one that elections can come to: the next is counted on from it."""
+    return round.pid == proposal.pid and round.attempt <= ATTEMPT_MAX
 
 
 class CommitRecord(Struct, frozen=True, array_like=True):

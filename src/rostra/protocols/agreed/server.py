@@ -328,7 +328,8 @@ class AgreedServer(Holdings, Service):
                 else:
                     out.append(ignored(message, OUTSIDE))
             case BranchLost(domain):
-                if relation is not Relation.CHILD or not inside(sender, domain):
+                is_host = self._neighbours.cluster  # which is known by its link, and reports no other
+                if is_host or relation is not Relation.CHILD or not inside(sender, domain):
                     out.append(ignored(message, OUTSIDE))
                 else:
                     self._branch_lost(domain, now + self._config.doubt_after_s)
@@ -690,7 +691,10 @@ class AgreedServer(Holdings, Service):
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        for host in sorted(self._holding):
+        listed = frozenset(known.view.ids)
+        for host in sorted(
+            [host for host, held in self._holding.items() if held.get(group, {}).keys() - listed]
+        ):
             self._bring_back(self._now, core, group, host, known.kind, out)
         orphans = [id for id in known.view.ids if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
@@ -716,12 +720,15 @@ class AgreedServer(Holdings, Service):
             out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
         by_base: dict[ViewId | None, list[Domain]] = {}
+        bases: dict[ViewId | None, ViewId | None] = {}  # of what a host has: nearly all have the same
         going = self._proposed(core, group, GroupVerb.FAIL)
         away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
         for host in hosts:
             if inside(self.domain, host) and host not in away:
-                base = base_of(known, told.ids.get(host))
-                by_base.setdefault(None if base is None else base.id, []).append(host)
+                if (has := told.ids.get(host)) not in bases:
+                    base = base_of(known, has)
+                    bases[has] = None if base is None else base.id
+                by_base.setdefault(bases[has], []).append(host)
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rostra.names import Endpoint
 from rostra.protocols.agreed.branch import ViewTold
-from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.changes import MEMBERS_MAX, MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.requests import MemberView
@@ -23,6 +23,8 @@ def view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
         members = (*[each for each in before.members if each.id not in gone], *told.members)
     was = frozenset() if before is None else frozenset(before.ids)
     here = frozenset([each.id for each in members])
+    if not len(here) == len(members) <= MEMBERS_MAX:
+        return None  # no server says so that does not lie
     lost = () if before is None else tuple([each for each in before.ids if each not in here])
     left = frozenset(told.left)
     return AgreedView(
