@@ -246,6 +246,7 @@ MESSAGES: list[Any] = [
     ],
     calls.GroupAnswer(CHESS, ASKED, "NAME_TAKEN", "there is one", "choose another name"),
     calls.GroupAnswer(CHESS, ASKED, state=SHOWN, groups=(CHESS, CAFE)),
+    calls.GroupsFound(CHESS, ASKED, PARIS, (PARIS, H1), (CHESS, CAFE)),
     calls.GroupEnded(
         CHESS, H1, VIEW_2, "it was split", (calls.EndedMember(ANNS, CAFE), calls.EndedMember(BOBS)), AGREED
     ),

@@ -70,6 +70,7 @@ from rostra.protocols.agreed.groups import (
     fold_parts,
     is_possible,
 )
+from rostra.protocols.agreed.orders import groups_changed
 from rostra.protocols.agreed.rules import LivingState
 
 MOVING: Final = "Moving"
@@ -168,10 +169,13 @@ def applied(
 
 
 def _is_elsewhere(table: GroupTable, change: GroupChange) -> bool:
-    place = table.places.get(change.group)
-    if place is None or (change.kind is not None and not moves(change.kind)):
+    if not table.places or (change.kind is not None and not moves(change.kind)):
         return False
-    return place.mover is not None or change.group not in table.groups
+    return any(
+        place.mover is not None or group not in table.groups
+        for group in groups_changed(change)
+        if (place := table.places.get(group)) is not None
+    )
 
 
 def _placed(

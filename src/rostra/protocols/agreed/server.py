@@ -188,8 +188,8 @@ class AgreedServer(Holdings, Service):
                     self._received(now, sender, relation, message, out)
             case TimerFired(timer) if timer == ALARM:
                 pass  # done above
-            case GroupOrdered(group, change):
-                ordering.order(self, now, group, change, out)
+            case GroupOrdered():
+                ordering.order(self, now, event, out)
             case SetOrdered(name, changed):
                 if not self._is_starting(now):
                     core = self._part_in(now, name, out)
