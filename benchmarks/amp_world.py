@@ -185,7 +185,7 @@ class AmpWorld:
         self.mutate: Callable[[GateState], GateState] | None = None
         self.watch: Callable[[AmpStationId, Event, Sequence[Effect]], None] = lambda who, event, effects: None
         self._timers: dict[tuple[AmpStationId, TimerKey], int] = {}
-        self._agenda = Agenda(lambda: False) if beside is None else beside._agenda
+        self._agenda: Agenda = Agenda(lambda: False) if beside is None else beside._agenda
         self._token = 0
         for number in range(1, hosts + 1):
             self.add(f"h{number}")
