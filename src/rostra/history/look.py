@@ -19,17 +19,7 @@ from msgspec import Struct
 from rostra.history.files import open_file
 from rostra.history.runs import Key, RowRun
 from rostra.journal.schema import COLUMNS, Type
-
-ARROW: Final[dict[Type, pa.DataType]] = {
-    "text": pa.string(),
-    "word": pa.string(),
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "double": pa.float64(),
-    "bool": pa.bool_(),
-    "time": pa.timestamp("us", tz="UTC"),
-    "texts": pa.list_(pa.string()),
-}
+from rostra.journal.segments import ARROW
 
 KNOWN: Final = {column.name: column for column in COLUMNS}
 

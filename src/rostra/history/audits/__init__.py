@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.errors import BadInput
 from rostra.history.audits.all_or_none import all_or_none
@@ -43,7 +42,7 @@ from rostra.history.audits.total_order import total_order
 from rostra.history.audits.watch_complete import watch_complete, watch_complete_at_hand
 from rostra.history.audits.why import why, why_at_hand
 from rostra.history.schemas import NEW_NAMES
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped
 from rostra.history.spelling import closest
 
 
@@ -181,36 +180,28 @@ PROMISES: Final[Mapping[str, Promise]] = {
     )
 }
 
-VERDICTS: Final = StructType(
-    [
-        StructField("promise", StringType(), nullable=False),
-        StructField("world", StringType(), nullable=False),
-        StructField("answer", StringType(), nullable=False),  # yes | no | cannot tell
-        StructField("judged", LongType(), nullable=False),  # how many things
-        StructField("broken", LongType(), nullable=False),  # how many of them broke it
-        StructField("doubts", LongType(), nullable=False),  # places where rows are missing
-        StructField(
-            "share", DoubleType(), nullable=False
-        ),  # of all hosts' and servers' time: could be judged
-        StructField("first_at", TimestampType(), nullable=True),  # of the first offence, or the first doubt
-        StructField("why", StringType(), nullable=True),  # the first offence, or why it cannot be told
-    ]
+VERDICTS: Final = schema(
+    promise="text",
+    world="text",
+    answer="text",  # yes | no | cannot tell
+    judged="int64",  # how many things
+    broken="int64",  # how many of them broke it
+    doubts="int64",  # places where rows are missing
+    share="double",  # of all hosts' and servers' time: could be judged
+    first_at="time?",  # of the first offence, or the first doubt
+    why="text?",  # the first offence, or why it cannot be told
 )
 
-LINES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("offence", LongType(), nullable=False),  # number of the offence, from 1
-        StructField(
-            "place", LongType(), nullable=False
-        ),  # lines before (negative) and after it; 0 is the row
-        StructField("writer", StringType(), nullable=False),
-        StructField("epoch", LongType(), nullable=False),
-        StructField("seq", LongType(), nullable=False),
-        StructField("at", TimestampType(), nullable=False),
-        StructField("kind", StringType(), nullable=False),
-        StructField("line", StringType(), nullable=False),  # everything else that the row says, as JSON
-    ]
+LINES: Final = schema(
+    world="text",
+    offence="int64",  # number of the offence, from 1
+    place="int64",  # lines before (negative) and after it; 0 is the row
+    writer="text",
+    epoch="int64",
+    seq="int64",
+    at="time",
+    kind="text",
+    line="text",  # everything else that the row says, as JSON
 )
 
 
