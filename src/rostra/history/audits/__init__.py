@@ -22,13 +22,16 @@ from pyspark.sql import functions as F
 from rostra.errors import BadInput
 from rostra.history.audits.all_or_none import all_or_none
 from rostra.history.audits.both_sides_told import both_sides_told
-from rostra.history.audits.coverage import COVERAGE, coverage
+from rostra.history.audits.coverage import COVERAGE as COVERAGE
+from rostra.history.audits.coverage import coverage as coverage
 from rostra.history.audits.every_change import every_change
-from rostra.history.audits.evidence import Evidence, Judged
+from rostra.history.audits.evidence import Evidence as Evidence
+from rostra.history.audits.evidence import Judged
 from rostra.history.audits.exact_list import exact_list
 from rostra.history.audits.facts import OfWorld
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
-from rostra.history.audits.findings import DOUBTS, FINDINGS
+from rostra.history.audits.findings import DOUBTS as DOUBTS
+from rostra.history.audits.findings import FINDINGS as FINDINGS
 from rostra.history.audits.heals_alone import heals_alone
 from rostra.history.audits.members_listed import members_listed
 from rostra.history.audits.one_leader import one_leader
@@ -354,22 +357,3 @@ def lines_around(events: DataFrame, found: DataFrame, lines: int = 3) -> DataFra
     shown = {"world", "writer", "role", "epoch", "seq", "at", "kind", "nth", "of", "virtual_s"}
     said = [name for name in events.columns if name not in shown | {*NEW_NAMES.values()}]
     return shaped(placed.where(F.col("place").between(-lines, lines)), LINES, line=F.to_json(F.struct(*said)))
-
-
-__all__ = [
-    "COVERAGE",
-    "DOUBTS",
-    "FINDINGS",
-    "LINES",
-    "PROMISES",
-    "VERDICTS",
-    "Evidence",
-    "Promise",
-    "coverage",
-    "findings",
-    "judge",
-    "lines_around",
-    "offences",
-    "promise_called",
-    "verdicts",
-]

@@ -59,12 +59,7 @@ def known(events: DataFrame) -> DataFrame:
         F.when(
             at_home,
             F.struct(
-                "world",
-                "group",
-                "member",
-                "life",
-                "stamp",
-                "at",
+                *("world", "group", "member", "life", "stamp", "at"),
                 F.when(kind == "member-joined", "joined").otherwise("left").alias("change"),
             ),
         ).alias("of"),

@@ -138,10 +138,7 @@ def _parts(events: DataFrame) -> DataFrame:
         return answered(events, origin, Lives(), PARTS_SCHEMA)
     kind = F.col("kind")
     return events.select(
-        "world",
-        "writer",
-        "epoch",
-        "role",
+        *("world", "writer", "epoch", "role"),
         F.col("at").alias("began_at"),
         F.col("at").alias("last_at"),
         F.col("seq").alias("last_seq"),
