@@ -89,6 +89,7 @@ from rostra.wire.programs import (
     Arena,
     Asks,
     Delivery,
+    DeliveryToAll,
     Lent,
     Mapped,
     ProgramHello,
@@ -245,6 +246,7 @@ MESSAGES: list[Any] = [
     ],
     calls.GroupAnswer(CHESS, ASKED, "NAME_TAKEN", "there is one", "choose another name"),
     calls.GroupAnswer(CHESS, ASKED, state=SHOWN, groups=(CHESS, CAFE)),
+    calls.GroupsFound(CHESS, ASKED, PARIS, (PARIS, H1), (CHESS, CAFE)),
     calls.GroupEnded(
         CHESS, H1, VIEW_2, "it was split", (calls.EndedMember(ANNS, CAFE), calls.EndedMember(BOBS)), AGREED
     ),
@@ -505,6 +507,7 @@ TO_PROGRAM: list[Any] = [
     Arena(3, 8 << 20, bytes(range(16)), 8),
     Lent(7, CHESS, ANN, 40, 2, 1731700000.25, 3, 65536, 25),
     Retired(3),
+    DeliveryToAll((7, 9), CHESS, GROUP_ITEMS[0]),
 ]
 
 VIEW_KEY = hub.ViewKey(14, 0, "eu.fr.paris:7#1")

@@ -545,6 +545,30 @@ def test_of_a_group_with_a_short_history_older_views_are_not_known(place: Place)
     place.do(look)
 
 
+@pytest.mark.spec("V-041")
+def test_a_program_that_is_in_a_group_joins_its_subgroup_and_is_out_of_both_when_it_leaves(
+    place: Place,
+) -> None:
+    """As two members: each join has a stamp of its own."""
+
+    async def create(me: rostra.Me) -> None:
+        await me.groups.create("db/hot", place.scope, within="db")
+
+    async def both(me: rostra.Me) -> None:
+        db = await me.join("db", place.scope, membership="agreed")
+        hot = await me.join("db/hot", place.scope, membership="agreed", create=False)
+        first = await anext(aiter(hot))
+        assert isinstance(first, rostra.View)
+        assert [each.endpoint for each in first.members] == [me.endpoint]
+        await db.leave()
+        await asyncio.sleep(2)
+        assert (await me.groups.look("db/hot", place.scope)).view.members == ()
+
+    place.join(1)
+    place.do(create, host=2)
+    place.do(both)
+
+
 def test_a_group_that_is_full_takes_nobody_in_and_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

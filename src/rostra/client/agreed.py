@@ -52,7 +52,7 @@ class AgreedMembership(OneReader):
     """
 
     __slots__ = (
-        *("_attributes", "_ready", "_unread"),
+        *("_attributes", "_endpoints", "_ready", "_unread"),
         *("blocked", "group", "join", "me", "view"),
     )
 
@@ -63,6 +63,7 @@ class AgreedMembership(OneReader):
         self.join = join
         self.view: View | None = None  # the last one
         self._attributes: dict[Endpoint, dict[str, str]] = {}  # of its members
+        self._endpoints: tuple[Endpoint, ...] = ()  # of these, in order
         self.blocked: Blocked | None = None  # while our side must not go on
         self._ready = asyncio.Event()
         self._unread: deque[AgreedItem] = deque()
@@ -193,11 +194,13 @@ class AgreedMembership(OneReader):
             members, here = _members(item.members), {each.endpoint for each in was}
             if last is None or item.number != last.number:  # else a standstill is over
                 here -= gone
-            together = tuple([each.endpoint for each in members if each.endpoint in here])
+            self._endpoints = tuple([endpoint for endpoint, _ in item.members])
+            together = tuple([each for each in self._endpoints if each in here])
         else:
             stayed = [each for each in was if each.endpoint not in gone] if gone else was
             members = (*stayed, *_members(item.joined))
-            together = tuple([each.endpoint for each in stayed])
+            together = tuple([each.endpoint for each in stayed]) if gone else self._endpoints
+            self._endpoints = (*together, *[endpoint for endpoint, _ in item.joined])
         rank = None if last is None else last.rank
         if rank is None or gone or item.members is not None:
             rank = next((place for place, each in enumerate(members) if each.endpoint == me), None)
@@ -224,7 +227,7 @@ class AgreedMembership(OneReader):
     def lose(self, cause: str = AGENT_LOST) -> None:
         """The agent is gone: the other members see a crash."""
         self._stopped = False
-        self.view = None
+        self.view, self._endpoints = None, ()
         self._block(cause)
 
     def end(self, reason: RostraError | None) -> None:

@@ -1,9 +1,9 @@
 """Calls about agreed groups, as programs make them (Table 2 of the paper), and as they travel.
 
     program ── GroupCall ──▶ agent ── GroupAsked ──▶ ... ──▶ core-set: looks, or agrees on a change
-    program ◀── GroupPresented ── agent ◀── GroupAnswer ── ... ◀──┤
-    programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ┤   it was split, merged, deleted
-    programs ◀── MemberAdded ◀── agents ◀── SubgroupEntered ────────────┘   it was split, and kept
+    program ◀── GroupPresented ── agent ◀── GroupAnswer, GroupsFound ── ... ◀┤
+    programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ─────┤   it was split, merged, deleted
+    programs ◀── MemberAdded ◀── agents ◀── SubgroupEntered ─────────────────┘   it was split, and kept
 
 Calls are repeated until they are answered, and done once (`question`).
 """
@@ -133,7 +133,18 @@ class SubgroupEntered(BranchMessage, frozen=True, tag=251):
     members: MemberIds
 
 
-AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded | SubgroupEntered
+class GroupsFound(BranchMessage, frozen=True, tag=252):
+    """Where core-sets follow members: what one set has of a list that was asked for. The list is whole when
+    all of these sets have said so."""
+
+    group: Group
+    question: HostQuestion
+    set: Domain
+    more: Hosts = ()  # the domains of other sets that were asked
+    groups: Names = ()
+
+
+AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded | SubgroupEntered | GroupsFound
 
 
 # Between a program and its agent

@@ -25,6 +25,7 @@ from rostra.protocols.agreed.calls import (
     SubgroupEntered,
 )
 from rostra.protocols.agreed.changes import GroupVerb
+from rostra.protocols.agreed.giving import give, show
 from rostra.protocols.agreed.groups import AgreedMember
 from rostra.protocols.agreed.lease import IN_DOUBT
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
@@ -153,7 +154,7 @@ def _tell_added(
 ) -> None:
     if me in agent.members_of(whole):
         agent.groups[whole].members[me].entered.add(to)
-        agent._deliver(now, whole, me, MemberAdded(to, KEPT), out)
+        give(agent, now, whole, [me], MemberAdded(to, KEPT), out)
 
 
 def take_up(
@@ -176,12 +177,12 @@ def take_up(
     member.unread, member.knows, member.slow = False, False, event.slow
     out.append(Answer(event.token, Done()))
     if known.blocked or known.doubt:
-        agent._deliver(now, group, me, MemberBlocked(known.blocked or IN_DOUBT), out)
+        give(agent, now, group, [me], MemberBlocked(known.blocked or IN_DOUBT), out)
     elif known.view is not None:
-        agent._show(now, group, known, out, anew=False)
+        show(agent, now, group, known, out, anew=False)
     for each in sorted(member.entered):  # of which it was not told
         if me in agent.members_of(each) and agent.groups[each].members[me].unread:
-            agent._deliver(now, group, me, MemberAdded(each, KEPT), out)
+            give(agent, now, group, [me], MemberAdded(each, KEPT), out)
 
 
 def leave_subgroups(

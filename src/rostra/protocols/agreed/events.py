@@ -38,6 +38,7 @@ class GroupOrdered(Event, frozen=True):
 
     group: Group
     change: GroupChange | None = None
+    also: tuple[Group, ...] = ()  # these have to be in the same set
 
 
 class MemberBarred(Event, frozen=True):

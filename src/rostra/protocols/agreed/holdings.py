@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from rostra.core.effects import Effect, Instant
+from rostra.core.effects import Effect, Instant, TimerKey
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed import ordering
@@ -43,6 +43,13 @@ AHEAD_MAX: Final = 1 << 40
 group comes to numbers that no host can report after the next restart (`HELD_MAX`)."""
 
 
+RETURNING: Final[TimerKey] = ("agreed", "", "returning")
+
+BACK_AT_ONCE: Final = 8
+"""Changes by which one turn brings members of one host back, one for each attachment: a host may have
+thousands, and a server that computes for seconds is given up itself."""
+
+
 class Holdings(Leasing):
     def __init__(self, domain: Domain, fences: FenceRecord, config: AgreedConfig) -> None:
         super().__init__(config)
@@ -56,6 +63,7 @@ class Holdings(Leasing):
         self._said: set[tuple[Domain, Group]] = set()  # hosts that said all that they hold of a group
         self._departed: dict[tuple[MemberId, Group], None] = {}
         """Of late: they asked to leave, or died. A member may be in a group and its subgroup as the same."""
+        self.returning: dict[tuple[Domain, Group, Domain], tuple[GroupKind, dict[MemberId, bytes]]] = {}
         self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
 
     def _own_set(self, group: Group) -> Domain:
@@ -173,6 +181,13 @@ class Holdings(Leasing):
         asked = self.sets[self._own_set(group)].asked.values()
         return all(id != joining.id for each in asked for joining in each.members)
 
+    def _gone_of(self, view: AgreedView, group: Group) -> tuple[MemberId, ...]:
+        """Those of this view that are gone (`_has_gone`): mostly none, which one look at each host shows."""
+        held = set[MemberId]().union(*[self._holding.get(host, {}).get(group, {}) for host in view.hosts])
+        if view.listed <= held and all((id, group) not in self._departed for id in view.listed):
+            return ()
+        return tuple([id for id in view.ids if self._has_gone(id, group)])
+
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
 
@@ -180,27 +195,44 @@ class Holdings(Leasing):
         self, now: Instant, core: CoreSet, group: Group, host: Domain, kind: GroupKind, out: list[Effect]
     ) -> None:
         """Members that a host has and the group has not: they were given up, perhaps just now."""
-        known = core.table.get(group)
+        place = core.core.set, group, host
+        self.returning[place] = kind, dict(self._holding.get(host, {}).get(group, {}))
+        self._bring_some_back(now, place, out)
+
+    def _bring_some_back(self, now: Instant, place: tuple[Domain, Group, Domain], out: list[Effect]) -> None:
+        """By as many changes as fit into one turn; the rest of these members follow in the next one. None
+        is brought twice: it may be refused."""
+        (name, group, host), (kind, held) = place, self.returning.pop(place)
+        core = self.sets.get(name)
+        if core is None:
+            return
+        known, now_held = core.table.get(group), self._holding.get(host, {}).get(group, {})
         listed = frozenset(ids_of(known))
         inside_whole = may_be_in(core.table, group, kind)  # others wait until the whole has them again
-        missing = {
-            id: meta
-            for id, meta in self._holding.get(host, {}).get(group, {}).items()
-            if id not in listed and (inside_whole is None or id.endpoint in inside_whole)
-        }
+        missing = [
+            id
+            for id in held
+            if id not in listed and id in now_held and (inside_whole is None or id.endpoint in inside_whole)
+        ]
         joining = self._proposed(core, group, GroupVerb.JOIN) if missing else ()
         returning: dict[bytes, list[MemberId]] = {}
-        for id, meta in missing.items():
+        for id in missing:
             if id not in joining:
-                returning.setdefault(meta, []).append(id)
+                returning.setdefault(held[id], []).append(id)
         pid = None if known is None else known.view.pid
         changes: list[AnyChange] = []
-        for meta, ids in returning.items():
+        for meta, ids in list(returning.items())[:BACK_AT_ONCE]:
             first, *_ = ids = sorted(ids)
             request = f"back {host} {first.stamp[0]}:{first.stamp[1]} {pid}"
             made = self._kind_made(core, group, kind)
             changes.append(GroupChange(group, GroupVerb.JOIN, tuple(ids), request, data=meta, kind=made))
+        if rest := list(returning.items())[BACK_AT_ONCE:]:
+            self.returning[place] = kind, {id: meta for meta, ids in rest for id in ids}
         self._propose_all(now, core, changes, out)
+
+    def _bring_more_back(self, now: Instant, out: list[Effect]) -> None:
+        for place in list(self.returning)[:1]:
+            self._bring_some_back(now, place, out)
 
     def _proposed(self, core: CoreSet, group: Group, verb: GroupVerb) -> set[MemberId]:
         """The members whose join or removal we have proposed, or will propose."""

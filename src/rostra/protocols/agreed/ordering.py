@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from rostra.core.effects import Effect, Instant
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.branch import MemberAsked
-from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId
+from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.config import QUEUE_MAX
-from rostra.protocols.agreed.events import GroupIsOver, MembersPlaced, MembersPutOut
+from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPlaced, MembersPutOut
+from rostra.protocols.agreed.finding import come_together, set_with
 from rostra.protocols.agreed.groups import AgreedGroup, GroupTable
 from rostra.protocols.agreed.orders import stands
 from rostra.protocols.agreed.part import CoreSet
@@ -28,21 +29,25 @@ Departed = dict[tuple[MemberId, Group], None]
 
 
 def core_of(server: "AgreedServer", now: Instant, group: Group) -> CoreSet | None:
-    """Where calls about this group are answered; none if they have to wait."""
+    """The set of its scope, where calls are answered; none if they have to wait."""
     core = server.sets.get(group.scope)
     if core is None or server._is_starting(now) or not core.is_formed(now) or group in server.restoring:
         return None
     return None if core.table.get(group) is None and server._missing(group) else core
 
 
-def order(
-    server: "AgreedServer", now: Instant, group: Group, change: GroupChange | None, out: list[Effect]
-) -> None:
-    """Our part in its set; and the change, if that part is formed."""
-    if not server._is_starting(now):
-        server._part_in(now, group.scope, out)
-    core = core_of(server, now, group)
-    if core is not None and change is not None and len(core.core.state.queue) < QUEUE_MAX:
+def order(server: "AgreedServer", now: Instant, ordered: GroupOrdered, out: list[Effect]) -> None:
+    """Our part in its set; and the change, if that part is formed. Groups are changed together by the set of
+    their scope."""
+    group, change, also = ordered.group, ordered.change, ordered.also
+    core = None if also else set_with(server, group)
+    if core is None or core.core.set == group.scope:
+        if not server._is_starting(now):
+            server._part_in(now, group.scope, out)
+        core = core_of(server, now, group)
+    if core is None or (also and not come_together(server, now, core, (group, *also), out)):
+        return
+    if change is not None and len(core.core.state.queue) < QUEUE_MAX:
         server._propose(now, core, replace(change, fence=server._fences.floor), out)
 
 

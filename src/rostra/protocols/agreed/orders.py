@@ -22,7 +22,7 @@ from rostra.errors import UNDECODABLE
 from rostra.groups.kinds import DeliveryKind, GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.names.checks import check_of
-from rostra.protocols.agreed.changes import MEMBERS_MAX, Pid
+from rostra.protocols.agreed.changes import MEMBERS_MAX, GroupChange, GroupVerb, Pid
 from rostra.protocols.agreed.config import CREATED_MAX
 from rostra.protocols.agreed.sheets import (
     ADMIN,
@@ -127,6 +127,21 @@ def decode_order(data: bytes) -> CallerOrder | None:
     except UNDECODABLE:
         return None
     return ordered
+
+
+def groups_of(group: Group, order: AnyOrder) -> tuple[Group, ...]:
+    """All that an order about this group is about."""
+    match order:
+        case SplitGroup(one, other):
+            return group, one, other
+        case MergeGroups(other, new):
+            return group, other, new
+    return (group,)
+
+
+def groups_changed(change: GroupChange) -> tuple[Group, ...]:
+    ordered = decode_order(change.data) if change.verb is GroupVerb.ORDER else None
+    return (change.group,) if ordered is None else groups_of(change.group, ordered.order)
 
 
 class NextView(Struct, frozen=True):
