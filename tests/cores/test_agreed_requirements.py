@@ -23,6 +23,7 @@ from rostra.protocols.agreed.changes import (
     SetMember,
     SetSplit,
     SetView,
+    name_of_part,
     priority_of,
     same_event,
 )
@@ -171,3 +172,21 @@ def test_members_behind_a_server_that_we_isolated_are_shown_as_suspects() -> Non
     state = replace(state, view=view, isolated=frozenset([branches[1]]))
     shown = AgreedView(1, members=tuple([AgreedMember(each, 1) for each in members]))
     assert lost_domains(SET, state, shown, lambda host: None) == (branches[1].server,)
+
+
+@pytest.mark.spec("V-108")
+def test_a_part_is_named_after_the_seniority_of_its_first_server() -> None:
+    view = SetView(9, Pid(server("a"), 1), (SetMember(server("b"), 4), SetMember(server("c"), 6)))
+    assert name_of_part(SET, view) == "eu#4.b"
+
+
+@pytest.mark.spec("V-099")
+def test_a_group_that_is_made_anew_has_fences_above_those_that_were_given_out() -> None:
+    view, pid = founding_view("a"), Pid(server("a"), 2)
+    view = replace(view, members=(*view.members, SetMember(ServerId(SET, 1), parent=True)))
+    ann = MemberId(Endpoint("a.h1/ann#1"), (1, 1))
+    kind = GroupKind(MembershipKind.AGREED, survive="majority")
+    change = GroupChange(CHESS, GroupVerb.JOIN, (ann,), "ann joins", kind=kind, fence=1_024)
+    proposal = Proposal(pid, 1, view.pid, change, priority_of(change, view, pid))
+    table, _ = GroupTable().apply(CommitRecord(proposal, Round(pid, 0, server("a"))), view)
+    assert table.groups[CHESS].living.fence == 1_025
