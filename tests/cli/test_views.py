@@ -45,7 +45,7 @@ def test_views_shows_ranks_and_whether_the_rule_is_exclusive(cluster: Cluster) -
     assert [each["number"] for each in lines] == [0, 1, 2]
     assert [each["endpoint"] for each in first["view"]["members"]] == members[:1]
     assert (future.code, future.out) == (3, "")
-    assert "is at view 2, and 99 is not agreed yet" in future.err
+    assert "is at view 2, and 99 is not agreed yet\n  wait for it, or ask for the present one" in future.err
 
 
 def test_a_group_that_is_not_there_says_what_to_do(cluster: Cluster) -> None:

@@ -33,6 +33,7 @@ from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, 
 from rostra.protocols.agreed.proven import without_strangers
 from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.agreed.sight import lost_domains
+from rostra.protocols.agreed.subgroups import may_be_in, subgroups_of
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Relation
@@ -60,7 +61,8 @@ class Holdings(Leasing):
         self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
         self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
         self._said: set[tuple[Domain, Group]] = set()  # hosts that said all that they hold of a group
-        self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
+        self._departed: dict[tuple[MemberId, Group], None] = {}
+        """Of late: they asked to leave, or died. A member may be in a group and its subgroup as the same."""
         self.returning: dict[tuple[Domain, Group, Domain], tuple[GroupKind, dict[MemberId, bytes]]] = {}
         self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
 
@@ -116,7 +118,7 @@ class Holdings(Leasing):
         given up there, is not in the view: it is brought back like all that its host holds."""
         listed = frozenset(ids_of(core.table.get(asked.group)))
         for each in asked.members if asked.verb is GroupVerb.JOIN else ():
-            if (done or each.id in listed) and each.id not in self._departed:
+            if (done or each.id in listed) and (each.id, asked.group) not in self._departed:
                 groups = self._holding.setdefault(asked.question.host, {})
                 groups.setdefault(asked.group, {})[each.id] = each.attributes
 
@@ -149,6 +151,8 @@ class Holdings(Leasing):
         """What a host has, and what the group has of it: members that were given up come back, last; those
         that went meanwhile are lost."""
         group, host = message.group, message.question.host
+        for each in (group, *subgroups_of(core.table, group)):
+            ordering.placed(core, each, self._holding, self._departed, out)
         if ordering.was_over(core, group, host, self._holding, out):
             self._answer(message.question, group, "", "", out)
             return
@@ -169,13 +173,20 @@ class Holdings(Leasing):
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
         """Has its host said so, or all that it holds, without it? One that is about to join has not."""
-        if id in self._departed:
+        if (id, group) in self._departed:
             return True
         host = host_of(id.endpoint)
         if (host not in self._synced and (host, group) not in self._said) or id in self._held(id, group):
             return False
         asked = self.sets[self._own_set(group)].asked.values()
         return all(id != joining.id for each in asked for joining in each.members)
+
+    def _gone_of(self, view: AgreedView, group: Group) -> tuple[MemberId, ...]:
+        """Those of this view that are gone (`_has_gone`): mostly none, which one look at each host shows."""
+        held = set[MemberId]().union(*[self._holding.get(host, {}).get(group, {}) for host in view.hosts])
+        if view.listed <= held and all((id, group) not in self._departed for id in view.listed):
+            return ()
+        return tuple([id for id in view.ids if self._has_gone(id, group)])
 
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
@@ -197,7 +208,12 @@ class Holdings(Leasing):
             return
         known, now_held = core.table.get(group), self._holding.get(host, {}).get(group, {})
         listed = frozenset(ids_of(known))
-        missing = [id for id in held if id not in listed and id in now_held]
+        inside_whole = may_be_in(core.table, group, kind)  # others wait until the whole has them again
+        missing = [
+            id
+            for id in held
+            if id not in listed and id in now_held and (inside_whole is None or id.endpoint in inside_whole)
+        ]
         joining = self._proposed(core, group, GroupVerb.JOIN) if missing else ()
         returning: dict[bytes, list[MemberId]] = {}
         for id in missing:

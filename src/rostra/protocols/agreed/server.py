@@ -97,7 +97,7 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted, SetOrdered
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import is_possible
+from rostra.protocols.agreed.groups import AgreedView, is_possible
 from rostra.protocols.agreed.holdings import RETURNING, Holdings
 from rostra.protocols.agreed.keep import SetKeeper
 from rostra.protocols.agreed.lease import ALARM
@@ -107,6 +107,7 @@ from rostra.protocols.agreed.observed import SetIsolated, agreed_views
 from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, has_room, is_reachable, let_wait
 from rostra.protocols.agreed.refusals import why_not_in
 from rostra.protocols.agreed.state import alone
+from rostra.protocols.agreed.subgroups import subgroups_of
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.neighbours import Relation
@@ -187,8 +188,8 @@ class AgreedServer(Holdings, Service):
                     self._received(now, sender, relation, message, out)
             case TimerFired(timer) if timer == ALARM:
                 pass  # done above
-            case GroupOrdered(group, change):
-                ordering.order(self, now, group, change, out)
+            case GroupOrdered():
+                ordering.order(self, now, event, out)
             case SetOrdered(name, changed):
                 if not self._is_starting(now):
                     core = self._part_in(now, name, out)
@@ -617,11 +618,11 @@ class AgreedServer(Holdings, Service):
         else:
             for id in ids if message.verb is not GroupVerb.BACK else ():
                 self._held(id, group).pop(id, None)
-                self._departed[id] = None
+                self._departed[id, group] = None
             if group in groups and not groups[group]:
                 del groups[group]
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
             rank = 0 if known is None else known.view.lowest_rank(ids)
             change = GroupChange(group, message.verb, ids, request, rank)
         return self._propose(now, core, change, out)
@@ -691,20 +692,24 @@ class AgreedServer(Holdings, Service):
 
     def _changed(self, core: CoreSet, group: Group, out: list[Effect], *, brings_back: bool = True) -> None:
         known = core.table.get(group)
-        if known is None or ordering.is_over_now(core, group, self._holding, out):
+        if known is None or ordering.is_over_now(core, group, self._holding, self._departed, out):
             return
+        ordering.placed(core, group, self._holding, self._departed, out)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        listed = frozenset(known.view.ids)
-        missed = [host for host, held in self._holding.items() if held.get(group, {}).keys() - listed]
-        missed = [each for each in missed if (core.core.set, group, each) not in self.returning]
-        for host in sorted(missed) if brings_back else ():
-            self._bring_back(self._now, core, group, host, known.kind, out)
-        orphans = [id for id in known.view.ids if id in self._orphans and not self._is_lost(id)]
+        for each in (group, *subgroups_of(core.table, group)) if brings_back else ():
+            there = core.table.groups[each]
+            listed = there.view.listed
+            missed = [host for host, held in self._holding.items() if held.get(each, {}).keys() - listed]
+            for host in sorted(missed):
+                if (core.core.set, each, host) not in self.returning:
+                    self._bring_back(self._now, core, each, host, there.kind, out)
+        ranked = known.view.ids if self._orphans else ()
+        orphans = [id for id in ranked if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
-        if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
+        if late := self._gone_of(known.view, group):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
             rank = known.view.rank(late[0]) or 0
             change = GroupChange(group, GroupVerb.FAIL, late, f"gone {known.view.pid}", rank)
@@ -725,20 +730,20 @@ class AgreedServer(Holdings, Service):
         if is_exclusive(known.kind) and not doubt:
             out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
+        bases: dict[ViewId | None, AgreedView | None] = {}  # of what a host has: nearly all have the same
         by_base: dict[ViewId | None, list[Domain]] = {}
-        bases: dict[ViewId | None, ViewId | None] = {}  # of what a host has: nearly all have the same
         going = self._proposed(core, group, GroupVerb.FAIL)
         away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
         for host in hosts:
             if inside(self.domain, host) and host not in away:
-                if (has := told.ids.get(host)) not in bases:
-                    base = base_of(known, has)
-                    bases[has] = None if base is None else base.id
-                by_base.setdefault(bases[has], []).append(host)
+                if (had := told.ids.get(host)) not in bases:
+                    bases[had] = base_of(known, had)
+                base = bases[had]
+                by_base.setdefault(None if base is None else base.id, []).append(host)
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():
-            base = base_of(known, id)
+            base = bases.get(id)
             for view in path_from(known, base):
                 lost = self.lost_domains(core, view)
                 self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt, lost), out)
