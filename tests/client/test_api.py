@@ -337,6 +337,7 @@ def test_changes_can_be_printed_for_people() -> None:
     said = {
         rostra.View(many): "View of 6 members",
         rostra.View(many[:1], isolated=True): "View of 1 member, of this host alone",
+        rostra.View(many, number=14, rank=2): "View 14 of 6 members, our rank 2",
         rostra.Joined(many[:1], rostra.Cause.MERGE): "Joined by merge: eu.h1/p0#1",
         rostra.Joined(
             many, rostra.Cause.JOIN
