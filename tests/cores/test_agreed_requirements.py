@@ -1,16 +1,19 @@
 """Rules of paper 001 that other tests pass without: each was left out once, and the test here turned red."""
 
 import pytest
+from msgspec.msgpack import encode
+from msgspec.structs import replace
 from support.setnet import CHESS, SET, SetNet, founding_view, join, leave, server, servers
 
 from rostra.core.effects import LinkDown, Received
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
-from rostra.names import Domain, Group
+from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import (
     CommitRecord,
     GroupChange,
     GroupVerb,
+    MemberId,
     PartReopened,
     Pid,
     Proposal,
@@ -20,13 +23,16 @@ from rostra.protocols.agreed.changes import (
     SetMember,
     SetSplit,
     SetView,
+    name_of_part,
     priority_of,
     same_event,
 )
-from rostra.protocols.agreed.groups import AgreedGroup, AgreedMember, AgreedView, GroupTable
+from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember, AgreedView, GroupTable
 from rostra.protocols.agreed.messages import Collecting, Commit, SetEvidence
 from rostra.protocols.agreed.orders import SplitGroup, decide, encode_order
 from rostra.protocols.agreed.rules import LivingState, RuleMember, united_state
+from rostra.protocols.agreed.sheets import GroupSheet
+from rostra.protocols.agreed.sight import lost_domains
 from rostra.protocols.agreed.state import Electing
 
 
@@ -138,3 +144,49 @@ def test_what_becomes_of_a_group_has_fences_above_its_own() -> None:
     proposal = Proposal(pid, 1, view.pid, change, priority_of(change, view, pid))
     table, _ = GroupTable({CHESS: chess}).apply(CommitRecord(proposal, Round(pid, 0, server("a"))), view)
     assert table.groups[Group("one", SET)].living.fence > 41
+
+
+@pytest.mark.spec("V-043")
+def test_a_join_that_was_ordered_behind_the_end_of_its_group_does_not_make_it_anew() -> None:
+    """Its member was in the group that is over: the program has heard of the end, and did not join again."""
+    bob = join("bob").members[0]
+    last = AgreedView(2, 0, Pid(server("a"), 1), left=(bob,), attributes=encode(GroupSheet(over="deleted")))
+    view, pid = founding_view("a"), Pid(server("a"), 2)
+    view = replace(view, members=(*view.members, SetMember(ServerId(SET, 1), parent=True)))
+    for who, code in (("bob", "Terminated"), ("ann", "")):
+        member = replace(join(who).members[0], endpoint=Endpoint(f"a.h1/{who}#1"))
+        ended = replace(last, left=(member,) if code else (bob,))
+        change = GroupChange(CHESS, GroupVerb.JOIN, (member,), f"{who} joins", kind=AGREED)
+        proposal = Proposal(pid, 1, view.pid, change, priority_of(change, view, pid))
+        record = CommitRecord(proposal, Round(pid, 0, server("a")))
+        _, outcomes = GroupTable({CHESS: AgreedGroup((ended,))}).apply(record, view)
+        assert [each.code for each in outcomes] == [code]
+
+
+@pytest.mark.spec("V-070")
+def test_members_behind_a_server_that_we_isolated_are_shown_as_suspects() -> None:
+    state = SetNet("abc").cores["a"].state
+    members = [MemberId(Endpoint(f"{SET}.{each}.h1/ann#1"), (1, 1)) for each in "abc"]
+    branches = [ServerId(Domain(f"{SET}.{each}"), 1) for each in "abc"]
+    view = SetView(1, state.view.pid, tuple(map(SetMember, branches)))
+    state = replace(state, view=view, isolated=frozenset([branches[1]]))
+    shown = AgreedView(1, members=tuple([AgreedMember(each, 1) for each in members]))
+    assert lost_domains(SET, state, shown, lambda host: None) == (branches[1].server,)
+
+
+@pytest.mark.spec("V-108")
+def test_a_part_is_named_after_the_seniority_of_its_first_server() -> None:
+    view = SetView(9, Pid(server("a"), 1), (SetMember(server("b"), 4), SetMember(server("c"), 6)))
+    assert name_of_part(SET, view) == "eu#4.b"
+
+
+@pytest.mark.spec("V-099")
+def test_a_group_that_is_made_anew_has_fences_above_those_that_were_given_out() -> None:
+    view, pid = founding_view("a"), Pid(server("a"), 2)
+    view = replace(view, members=(*view.members, SetMember(ServerId(SET, 1), parent=True)))
+    ann = MemberId(Endpoint("a.h1/ann#1"), (1, 1))
+    kind = GroupKind(MembershipKind.AGREED, survive="majority")
+    change = GroupChange(CHESS, GroupVerb.JOIN, (ann,), "ann joins", kind=kind, fence=1_024)
+    proposal = Proposal(pid, 1, view.pid, change, priority_of(change, view, pid))
+    table, _ = GroupTable().apply(CommitRecord(proposal, Round(pid, 0, server("a"))), view)
+    assert table.groups[CHESS].living.fence == 1_025

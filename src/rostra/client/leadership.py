@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from rostra.client.agreed import AgreedMembership
+from rostra.client.choices import check_scope_apart
 from rostra.client.session import within
 from rostra.client.streams import again
 from rostra.errors import BadInput, LeadershipLost, NotMember, RostraError
@@ -232,5 +233,6 @@ def candidate(
             f"survive={survive!r} lets more than one side of a partition live, and each would {what}",
             fix='use "majority", or a rule that holds on one side at most',
         )
+    check_scope_apart(name, scope, me.host)
     make_group(name, scope)  # a mistake in it is reported by the name that the program wrote
     return Candidacy(me, JoinAgreed(make_group(f"{what}/{name}", scope), survive=survive, meta=meta))

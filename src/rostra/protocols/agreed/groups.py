@@ -241,12 +241,8 @@ class GroupTable(Struct, frozen=True):
 
     def carried(self) -> CarriedGroups:
         here = {name: known.carried() for name, known in self.groups.items()}
-        return tuple(
-            [
-                CarriedGroup(name, here.get(name), self.places.get(name))
-                for name in sorted({*here, *self.places})
-            ]
-        )
+        names = sorted({*here, *self.places})
+        return tuple([CarriedGroup(name, here.get(name), self.places.get(name)) for name in names])
 
     def get(self, group: Group) -> AgreedGroup | None:
         return self.groups.get(group)
