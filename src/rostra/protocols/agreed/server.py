@@ -214,6 +214,8 @@ class AgreedServer(Holdings, Service):
                 self._synced.discard(peer)
                 if self._neighbours.relation(peer) is Relation.CHILD:
                     self._forget_holding(peer)
+                    if isinstance(event, LinkMoved):  # which of its hosts were lost meanwhile, nobody says
+                        self._lost[peer] = now + RESTORE_S
                 self._link_of_set(now, peer, event, out)
                 if peer == self._neighbours.parent:
                     self._send_down(HoldingsAsked(self.domain), out)
@@ -496,7 +498,8 @@ class AgreedServer(Holdings, Service):
         for core in self._ordinary():
             views = [each.view for each in core.table.groups.values()]
             if any(inside(domain, id.endpoint) for view in views for id in view.ids):
-                self._lost[domain] = max(lent_until, self._lost.get(domain, lent_until))
+                until = self._lost.get(domain, lent_until)  # it may have had time to come back
+                self._lost[domain] = max(lent_until, min(until, self._now + self._config.doubt_after_s))
             for told in core.told.values():
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
