@@ -7,7 +7,7 @@ import pytest
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from rostra.core.effects import LinkUp, Received, Send
+from rostra.core.effects import LinkUp, Received, Send, SetTimer, TimerFired
 from rostra.errors import UNDECODABLE
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.access.judge import Judge
@@ -39,6 +39,7 @@ from rostra.protocols.agreed.groups import (
     CarriedGroup,
 )
 from rostra.protocols.agreed.messages import AgreementStatus, CoordinatorFailed, Initiate, Offer, SetProbe
+from rostra.protocols.agreed.observed import ViewAgreed
 from rostra.protocols.agreed.rules import LivingState
 from rostra.protocols.agreed.server import AGREED_SERVER
 from rostra.protocols.agreed.sheets import with_proof
@@ -50,8 +51,10 @@ from tests.attacks.test_h6_protected_names import STRANGER, proof
 from tests.attacks.test_k8_restricted_kinds import H2, PAYROLL, a_server
 from tests.support.setnet import CHESS as WIDE
 from tests.support.setnet import SET, SetNet, founding_view, join, server, servers
+from tests.wire.behind import no_longer_than
 
 REMEMBERED_BYTES = 64 << 20
+RETURNING = ("agreed", "", "returning")
 
 
 def can_be_read(message: Any) -> bool:
@@ -278,3 +281,48 @@ def test_false_proofs_in_one_message_are_verified_up_to_a_bound(
     node.step(10.0, Received(H2, message))
     assert len(examined) <= 64
     assert not any(core.table.groups for core in node[AGREED_SERVER].sets.values())
+
+
+def test_requests_of_thousands_of_members_that_wait_count_as_many() -> None:
+    """A thousand of them were kept for one host, of some megabytes each."""
+    paris = Cluster("eu.fr.h1", "eu.de", "eu")
+    paris.now = 60.0
+    group = Group("wide", Domain("eu"))
+    crowd = tuple([AgreedMember(member("h1", f"m{n}", n), 0) for n in range(1_000)])
+    for verb in (GroupVerb.JOIN, GroupVerb.LEAVE):
+        for _ in range(60):
+            paris.receive("eu.fr.h1", MemberAsked(group, paris.question("h1"), verb, crowd, AGREED))
+    part = paris.stack[AGREED_SERVER].sets[group.scope]
+    waiting = [*part.waiting, *[each for waits in part.behind.values() for each in waits]]
+    assert 1 < len(waiting) < 80
+
+
+def test_a_host_whose_members_all_have_attachments_of_their_own_takes_its_server_many_short_turns() -> None:
+    """Each is a change: four thousand of them took minutes in one step."""
+    paris = Cluster("eu.fr.h1", "eu.fr.h2")
+    paris.join("h2", "bob")
+    held = tuple([AgreedMember(member("h1", f"m{n}", n), 0, b"%d" % n) for n in range(60)])
+    turns = [paris.receive("eu.fr.h1", HostHolds(CHESS, paris.question("h1"), held, AGREED))]
+    while any(isinstance(each, SetTimer) and each.timer == RETURNING for each in turns[-1]):
+        turns.append(paris.stack.step(paris.now, TimerFired(RETURNING)))
+    made = [sum(isinstance(each, ViewAgreed) for each in turn) for turn in turns]
+    assert sum(made) == len(held) and max(made) <= 8
+    assert {each.id for each in held} < set(paris.group().view.ids)
+    assert [each.attributes for each in paris.group().view.members[1:]] == [each.attributes for each in held]
+
+
+def test_members_that_are_not_let_in_again_are_brought_once() -> None:
+    paris = Cluster("eu.fr.h1", "eu.fr.h2")
+    within = replace(AGREED, within="chess")
+    part, bob = Group("part", PARIS), (AgreedMember(member("h2", "bob"), 0),)
+    for group, kind in ((CHESS, AGREED), (part, within)):
+        paris.receive("eu.fr.h2", MemberAsked(group, paris.question("h2"), GroupVerb.JOIN, bob, kind))
+    assert paris.group(part).view.ids == (bob[0].id,)
+    held = tuple([AgreedMember(member("h1", f"m{n}", n), 0, b"%d" % n) for n in range(20)])
+    with no_longer_than(20):
+        effects = paris.receive("eu.fr.h1", HostHolds(part, paris.question("h1"), held, within))
+        for _ in range(4):
+            if any(isinstance(each, SetTimer) and each.timer == RETURNING for each in effects):
+                effects = paris.stack.step(paris.now, TimerFired(RETURNING))
+    assert not any(isinstance(each, SetTimer) and each.timer == RETURNING for each in effects)
+    assert paris.group(part).view.ids == (bob[0].id,)

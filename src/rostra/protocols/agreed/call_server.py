@@ -17,7 +17,7 @@ from typing import Final
 
 from rostra.core.effects import Effect, Event, Instant, Received, Send, ignored
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, TooLarge, Unreachable, ViewUnknown
+from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, NotAvailable, TooLarge, Unreachable, ViewUnknown
 from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed import finding
 from rostra.protocols.agreed.calls import (
@@ -33,10 +33,11 @@ from rostra.protocols.agreed.calls import (
     LookAt,
     OrderCall,
     PastView,
+    SubgroupEntered,
 )
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb
 from rostra.protocols.agreed.config import HOST_CREATED_MAX
-from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPutOut
+from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPlaced, MembersPutOut
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
 from rostra.protocols.agreed.moving import ON_ITS_WAY
 from rostra.protocols.agreed.ordering import core_of
@@ -60,7 +61,8 @@ from rostra.protocols.agreed.refusals import (
     why_not_restricted,
 )
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
-from rostra.protocols.agreed.sheets import group_sheet, has_sheet, matches, stays_by
+from rostra.protocols.agreed.sheets import group_sheet, has_sheet, history_of, matches, stays_by
+from rostra.protocols.agreed.subgroups import whole_of
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.routing import OUTSIDE
@@ -75,8 +77,8 @@ _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 
 class CallServer(Service):
     name = CALL_SERVER
-    hears_always = (GroupIsOver, MembersPutOut)
-    takes = (GroupAsked, GroupAnswer, GroupsFound, GroupEnded)
+    hears_always = (GroupIsOver, MembersPutOut, MembersPlaced)
+    takes = (GroupAsked, GroupAnswer, GroupsFound, GroupEnded, SubgroupEntered)
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -108,7 +110,7 @@ class CallServer(Service):
                             out.append(ignored(message, OUTSIDE))
                         else:
                             self._pass_back(message, out, falls=relation is not Relation.CHILD)
-                    case GroupEnded():
+                    case GroupEnded() | SubgroupEntered():
                         if relation is not Relation.PARENT or not inside(message.group.scope, self.domain):
                             out.append(ignored(message, OUTSIDE))
                         else:
@@ -123,6 +125,8 @@ class CallServer(Service):
                 self._ended(effect, out)
             elif isinstance(effect, MembersPutOut):
                 self._put_out(effect, out)
+            elif isinstance(effect, MembersPlaced):
+                self._placed(effect, out)
             else:
                 out.append(effect)
         for request, asked in list(self.waiting.items()):
@@ -180,6 +184,9 @@ class CallServer(Service):
             ):
                 why = f"{group} is a restricted name, and is changed by its members alone"
                 self._answer(message, NotAllowed.code, why, "ask one of them", out)
+            case OrderCall(SplitGroup(keep=True)) if core.core.set != group.scope:
+                why = f"{group} is agreed on below {group.scope}, and subgroups are not"
+                self._answer(message, NotAvailable.code, why, "split it without keeping it", out)
             case OrderCall(order) if self._is_beyond_share(core, message.question.host, group, order):
                 why = f"{message.question.host} has created {HOST_CREATED_MAX} groups of {group.scope}"
                 self._answer(message, TooLarge.code, why, "delete some of them", out)
@@ -240,7 +247,8 @@ class CallServer(Service):
         view = known.at(call.number, call.revision)
         if view is not None:
             return self._answer(asked, "", "", "", out, _state(core, asked.group, known, view))
-        newest, oldest = known.view.number, known.views[0].number
+        newest = known.view.number
+        oldest = known.views[-history_of(known.view.attributes) :][0].number
         why = f"view {call.number} of {asked.group} is not kept"
         fix = f"ask for one from {oldest} to {newest}: rostra views --history lists them"
         if call.revision is not None:
@@ -331,6 +339,13 @@ class CallServer(Service):
             ended = GroupEnded(those.group, those.host, known.view.id, why, members, known.kind, over=False)
             self._pass_back(ended, out)
 
+    def _placed(self, those: MembersPlaced, out: list[Effect]) -> None:
+        core = finding.set_with(self._agreed, those.group)
+        known = None if core is None else core.table.get(those.group)
+        if known is not None:
+            whole = whole_of(those.group, known.kind)
+            self._pass_back(SubgroupEntered(whole, those.host, those.group, known.kind, those.members), out)
+
     # Which way
 
     def _pass_on(self, message: GroupAsked, way: Domain, out: list[Effect]) -> None:
@@ -342,10 +357,14 @@ class CallServer(Service):
             out.append(ignored(message, "next hop is down"))
 
     def _pass_back(
-        self, message: GroupAnswer | GroupsFound | GroupEnded, out: list[Effect], *, falls: bool = False
+        self,
+        message: GroupAnswer | GroupsFound | GroupEnded | SubgroupEntered,
+        out: list[Effect],
+        *,
+        falls: bool = False,
     ) -> None:
         """Towards the host. What `falls` came from above or from beside us, and goes down alone."""
-        host = message.host if isinstance(message, GroupEnded) else message.question.host
+        host = message.host if isinstance(message, GroupEnded | SubgroupEntered) else message.question.host
         hop = self._neighbours.next_hop(host)
         if hop is None or hop not in self._neighbours.up:
             out.append(ignored(message, "next hop is down"))

@@ -15,6 +15,7 @@ Where we differ from the paper, and why:
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import cached_property
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -87,14 +88,14 @@ class SetMember(Struct, frozen=True, array_like=True):
         return self.joined, self.place, self.id
 
 
-class SetView(Struct, frozen=True, array_like=True):
+class SetView(Struct, frozen=True, array_like=True, dict=True):
     """The servers of a set in order of seniority. `pid` is the proposal that made it."""
 
     number: Number
     pid: Pid
     members: Annotated[tuple[SetMember, ...], Meta(min_length=1, max_length=SET_MEMBERS_MAX)]
 
-    @property
+    @cached_property
     def servers(self) -> tuple[ServerId, ...]:
         return tuple([member.id for member in self.members])
 

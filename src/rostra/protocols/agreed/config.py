@@ -17,7 +17,8 @@ QUEUE_MAX: Final = 4_096
 """Changes that wait at one server. One more is refused, and its agent asks again."""
 
 HOST_WAITING_MAX: Final = 1_024
-"""Requests of one host that wait for a set to form, or for other hosts. One more is asked again later."""
+"""Requests of one host that wait for a set to form, or for other hosts; 64 members of one count as one more.
+Those above it are asked again later."""
 
 HOST_QUEUE_MAX: Final = 64
 """Requests of one host that are among the changes that wait at one server; the rest of them wait for these. A

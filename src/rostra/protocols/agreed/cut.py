@@ -34,6 +34,8 @@ def largest_part(
 ) -> tuple[ServerId, ...]:
     """The largest part of the view, in order of rank, in which no server has isolated another. Of several the
     one with us in it, then the one of the most senior. With `must_stay`, the largest with us in it."""
+    if not any(accusations.values()):
+        return tuple(view)
     pairs = frozenset(
         [
             (accuser, accused)

@@ -78,6 +78,14 @@ class MembersPutOut(Effect, frozen=True):
     members: tuple[MemberId, ...]
 
 
+class MembersPlaced(Effect, frozen=True):
+    """A split put these members of a host into a subgroup, and must be told."""
+
+    group: Group
+    host: Domain
+    members: tuple[MemberId, ...]
+
+
 class AgreedChanged(Effect, frozen=True):
     """At an agent, for the service that gives its members of this group their views, in the order of their
     messages (`protocols/atomic`): members, view or standstill are not what they were; or a view is coming."""

@@ -69,7 +69,6 @@ from rostra.protocols.agreed.groups import (
     Outcome,
     fold_parts,
     is_possible,
-    rule_members,
 )
 from rostra.protocols.agreed.orders import groups_changed
 from rostra.protocols.agreed.rules import LivingState
@@ -140,7 +139,7 @@ def decode_part(data: bytes, group: Group) -> AgreedGroup | None:
     if gids != sorted(set(gids)) or len(gids) > MEMBERS_MAX:
         return None
     outcomes = tuple([Outcome(group, each) for each in moved.requests])
-    living = LivingState(0, rule_members(view))
+    living = LivingState(0, view.ruled)
     return AgreedGroup(moved.views, outcomes, moved.group_kind, living=living)
 
 

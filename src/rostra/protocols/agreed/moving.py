@@ -181,11 +181,11 @@ class MovingServer(AgreedServer):
         if isinstance(message, MemberAsked) and message.verb is GroupVerb.JOIN:
             core.asked[str(message.question)] = message
         elif isinstance(message, MemberAsked):
-            self._departed.update(dict.fromkeys(ids))
+            self._departed.update(dict.fromkeys([(id, message.group) for id in ids]))
             for id in ids:
                 self._held(id, message.group).pop(id, None)
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
 
     def _pass_down(self, host: Domain, message: MemberAnswer, out: list[Effect]) -> None:
         core = self.sets.get(self._own_set(message.group))
@@ -266,7 +266,7 @@ class MovingServer(AgreedServer):
         known = core.table.get(message.group)
         if known is None or message.id is None or not message.members:
             return False
-        number, now, listed = message.id[0], known.view.number, frozenset(known.view.ids)
+        number, now, listed = message.id[0], known.view.number, known.view.listed
         if message.id in [view.id for view in known.views]:  # but perhaps of a part that is empty now
             return number > now
         return number >= now or any(each.id not in listed for each in message.members)
@@ -328,7 +328,7 @@ class MovingServer(AgreedServer):
     def _done_otherwise(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         """Joins of members who are in by now: the group has come here with them, or their host held them."""
         known = core.table.get(group)
-        listed = frozenset() if known is None else frozenset(known.view.ids)
+        listed = frozenset() if known is None else known.view.listed
         for request, asked in list(core.asked.items()):
             ids = {each.id for each in asked.members}
             is_join = asked.group == group and asked.verb is GroupVerb.JOIN
@@ -435,7 +435,7 @@ class MovingServer(AgreedServer):
             self._carried.update([each for each in children if each is not None and each not in lost])
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
-        if id not in self._departed and host_of(id.endpoint) in self._unsaid.get(group, ()):
+        if (id, group) not in self._departed and host_of(id.endpoint) in self._unsaid.get(group, ()):
             return False
         return super()._has_gone(id, group)
 

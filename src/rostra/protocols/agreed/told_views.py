@@ -20,17 +20,19 @@ def view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
         if before is None or before.id != told.base:
             return None
         gone = frozenset((*told.left, *told.failed))
-        members = (*[each for each in before.members if each.id not in gone], *told.members)
-    was = frozenset() if before is None else frozenset(before.ids)
+        stay = [each for each in before.members if each.id not in gone] if gone else before.members
+        members = (*stay, *told.members)
+    was = frozenset() if before is None else before.listed
     here = frozenset([each.id for each in members])
     if not len(here) == len(members) <= MEMBERS_MAX:
         return None  # no server says so that does not lie
-    lost = () if before is None else tuple([each for each in before.ids if each not in here])
+    lost = () if before is None or was <= here else tuple([each for each in before.ids if each not in here])
     left = frozenset(told.left)
+    fresh = members if told.base is None else told.members
     return AgreedView(
         *told.id,
         members,
-        tuple([each.id for each in members if each.id not in was]),
+        tuple([each.id for each in fresh if each.id not in was]),
         tuple([each for each in lost if each in left]),
         tuple([each for each in lost if each not in left]),
         parts=told.parts,
