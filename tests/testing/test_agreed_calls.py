@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rostra
+from rostra.client.leadership import Candidacy
 from rostra.errors import (
     BadInput,
     Excluded,
@@ -20,9 +21,10 @@ from rostra.errors import (
     TooLarge,
     ViewUnknown,
 )
-from rostra.groups.items import AgreedViewId
-from rostra.names import host_of
+from rostra.groups.items import AgreedItem, AgreedViewId
+from rostra.names import Domain, Group, host_of
 from rostra.protocols.agreed import call_server, groups
+from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.testing import World
 
 WORLDS = {
@@ -500,7 +502,7 @@ def test_a_group_that_is_kept_in_a_split_goes_on_beside_its_subgroups(place: Pla
     for player, name in ((a, "hot"), (b, "cold")):
         (added,) = [each for each in player.items if isinstance(each, rostra.Added)]
         assert added.group.name == name and added.because and player.items[-1] is added
-    views: list[rostra.AgreedItem] = []
+    views: list[AgreedItem] = []
 
     async def follow() -> None:
         assert a.stay is not None
@@ -757,3 +759,17 @@ def test_a_host_creates_as_many_groups_as_its_share_and_others_have_theirs(
     with pytest.raises(TooLarge):
         place.do(lambda me: create(me, "h"))
     place.world.close()
+
+
+def test_the_turn_of_a_leader_is_not_lost_to_a_subgroup_that_it_is_put_into(place: Place) -> None:
+    """The view and what comes after it may be there before the program looks."""
+
+    async def program(me: rostra.Me) -> list[AgreedItem]:
+        group = Group("lead/x", Domain(place.scope))
+        candidacy = Candidacy(me, JoinAgreed(group))
+        candidacy._put(rostra.View((), number=1, rank=0, fence=7))
+        candidacy._put(rostra.Added(group, "it was split, and goes on"))
+        return list(candidacy._unread)
+
+    (view,) = place.do(program, for_s=1)
+    assert isinstance(view, rostra.View) and view.fence == 7

@@ -18,7 +18,8 @@ from rostra.protocols.agreed.sheets import HISTORY_LENGTH_MAX
 HELP = """Create, change, split, merge and delete agreed groups.
 
 Each is one agreed change, made by the servers of the group's scope. Any program may change a group, until one
-of its members has the attribute admin=yes; then only such members may.
+of its members has the attribute admin=yes; then only such members may. rostra views shows one group, rostra
+groups all of them.
 
 Examples:
 

@@ -112,6 +112,11 @@ class CallTally:
             self.answers[each] = Gone(each)
 
     @property
+    def silent(self) -> tuple[Endpoint, ...]:
+        """Who were called, are there, and have not answered."""
+        return tuple(self._waiting)
+
+    @property
     def is_done(self) -> bool:
         if self._called is None:
             return False

@@ -26,6 +26,8 @@ from rostra.client.streams import again
 from rostra.client.watched import Watched, WatchMemory
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
+from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.front.messages import AnyRequest, AnyTold
 from rostra.protocols.relaxed.requests import (
@@ -264,8 +266,22 @@ class AgentConnection:
 
     # Groups with delivery
 
-    def converse(self, number: int, group: Group, hear: OnItem) -> None:
-        self._conversations[number, group] = hear
+    def converse(
+        self, number: int, group: Group, hear: OnItem, joining: "asyncio.Future[Any] | None" = None
+    ) -> None:
+        """`joining`: an agreed join that is not answered yet. Answers overtake deliveries, so items of the
+        membership before, which has just been left, may still come: they are not of this one."""
+
+        def hear_early(item: GroupItem | Loan) -> None:
+            if joining is None or joining.done():
+                self._conversations[number, group] = hear
+                hear(item)
+            elif type(item) is Loan:
+                item.give_back()
+            elif type(item) not in _OF_MEMBERS:
+                hear(item)
+
+        self._conversations[number, group] = hear if joining is None else hear_early
         self._connection.carry_messages()
 
     def fall_silent(self, number: int, group: Group) -> None:
@@ -473,6 +489,10 @@ class AgentConnection:
             next_s = PING_AFTER * most
         self._look_at = self._heard_at + next_s
         self._silence_timer = self._loop.call_at(self._look_at, self._look_for_silence)
+
+
+_OF_MEMBERS: Final = frozenset({MemberView, OrderedRun, OrderPlaced, OrderClosed})
+"""What only a member is sent; `MemberBlocked` also who waits to become one."""
 
 
 def as_error(denied: Denied) -> RostraError:

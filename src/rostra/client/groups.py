@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from rostra.client.choices import check_scope_apart
 from rostra.client.session import within
 from rostra.errors import BadInput
 from rostra.groups.items import AgreedViewId, View
@@ -107,6 +108,10 @@ class Groups:
     def __init__(self, me: "Me") -> None:
         self._me = me
 
+    def _key(self, name: str, scope: str) -> Group:
+        check_scope_apart(name, scope, self._me.host)
+        return make_group(name, scope)
+
     # Changes
 
     async def create(
@@ -138,7 +143,7 @@ class Groups:
             raise BadInput(f"history={history}", fix=f"choose a number from 1 to {HISTORY_LENGTH_MAX}")
         length = 0 if history == HISTORY_LENGTH_MAX else history
         order = CreateGroup(kind, properties_of(attributes or {}), length)
-        return await self._order(make_group(name, scope), order, deadline_s)
+        return await self._order(self._key(name, scope), order, deadline_s)
 
     async def set_attributes(
         self,
@@ -155,17 +160,17 @@ class Groups:
         members = () if of is None else _endpoints(of)
         if of is not None and not members:
             raise BadInput("attributes of no member", fix="name one; without of= they are the group's")
-        return await self._order(make_group(name, scope), SetAttributes(updates, members), deadline_s)
+        return await self._order(self._key(name, scope), SetAttributes(updates, members), deadline_s)
 
     async def delete(self, name: str, scope: str = "world", *, deadline_s: float | None = None) -> None:
         """All members are out in one last view, and are told (`Terminated`)."""
-        await self._order(make_group(name, scope), DeleteGroup(), deadline_s)
+        await self._order(self._key(name, scope), DeleteGroup(), deadline_s)
 
     async def remove(
         self, name: str, endpoints: Endpoints, scope: str = "world", *, deadline_s: float | None = None
     ) -> GroupInfo:
         """Put members out of the group."""
-        return await self._order(make_group(name, scope), RemoveMembers(_endpoints(endpoints)), deadline_s)
+        return await self._order(self._key(name, scope), RemoveMembers(_endpoints(endpoints)), deadline_s)
 
     async def split(
         self,
@@ -183,18 +188,16 @@ class Groups:
 
         With `keep_parent` the group goes on as it is, and the two are subgroups of it. Members get `Added`
         among its items, and are in the subgroup that it names; joining that, they get its views."""
-        order = SplitGroup(
-            make_group(one, scope), make_group(other, scope), properties_of(where), keep_parent
-        )
-        await self._order(make_group(name, scope), order, deadline_s)
+        order = SplitGroup(self._key(one, scope), self._key(other, scope), properties_of(where), keep_parent)
+        await self._order(self._key(name, scope), order, deadline_s)
 
     async def merge(
         self, one: str, other: str, new: str, scope: str = "world", *, deadline_s: float | None = None
     ) -> None:
         """Make one group of two, which are over then: members of `one`, then those of `other`, in the order
         in which they were. Members get `Moved`; who was in both is in the new one once."""
-        order = MergeGroups(make_group(other, scope), make_group(new, scope))
-        await self._order(make_group(one, scope), order, deadline_s)
+        order = MergeGroups(self._key(other, scope), self._key(new, scope))
+        await self._order(self._key(one, scope), order, deadline_s)
 
     async def leave(self, where: Where, *, deadline_s: float | None = None) -> tuple[Group, ...]:
         """Leave every agreed group of this endpoint that has these attributes; which they were."""
@@ -225,7 +228,7 @@ class Groups:
                 raise BadInput(f"{what}={value}", fix="views are numbered from 0 on")
         if revision is not None and at is None:
             raise BadInput(f"revision={revision} of no view", fix="name its number, too: at=")
-        group = make_group(name, scope)
+        group = self._key(name, scope)
         call = LookAt(at, revision, min(history, HISTORY_MAX))
         return self._info(group, await self._call(group, call, deadline_s))
 

@@ -94,6 +94,8 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
         return () if of is None else share_of(of, keys, members, weights)
 
     def __str__(self) -> str:
+        if self.rank is not None:  # agreed
+            return f"View {self.number} of {_count(len(self.members))}, our rank {self.rank}"
         return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
 
 
@@ -193,6 +195,9 @@ class CallAsked(Struct, frozen=True):
     body: bytes
     position: int
     answer: Callable[[bytes], Awaitable[None]]
+
+    def __repr__(self) -> str:
+        return f"CallAsked(sender={self.sender!r}, body={self.body!r}, position={self.position!r})"
 
 
 Change = View | Joined | Left | Without | Only | Gap

@@ -178,15 +178,14 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
 
     @property
     def past(self) -> list[AgreedView]:
-        """The views before this one that can be asked for, in order of their numbers: those of parts that
-        met, too."""
+        """The views before this one that can be asked for, by number: those of parts that met, too."""
         order = sorted(self.views[:-1], key=lambda view: (view.number, view.revision, str(view.pid)))
         return order[max(0, len(self.views) - history_of(self.view.attributes)) :]
 
     def at(self, number: int, revision: int | None = None) -> AgreedView | None:
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
-        kept = (*self.past, self.view)
-        found = [each for each in kept if each.number == number and revision in (None, each.revision)]
+        found = [each for each in (*self.past, self.view) if each.number == number]
+        found = [each for each in found if revision in (None, each.revision)]
         return found[-1] if found else None
 
 
@@ -242,12 +241,8 @@ class GroupTable(Struct, frozen=True):
 
     def carried(self) -> CarriedGroups:
         here = {name: known.carried() for name, known in self.groups.items()}
-        return tuple(
-            [
-                CarriedGroup(name, here.get(name), self.places.get(name))
-                for name in sorted({*here, *self.places})
-            ]
-        )
+        names = sorted({*here, *self.places})
+        return tuple([CarriedGroup(name, here.get(name), self.places.get(name)) for name in names])
 
     def get(self, group: Group) -> AgreedGroup | None:
         return self.groups.get(group)
@@ -443,7 +438,8 @@ class GroupTable(Struct, frozen=True):
             table = self if known is None else self._with(change.group, _kept(known, known.view, outcome))
             return table, (outcome,)
         table, outcomes = self, list[Outcome]()
-        fence = max([change.fence, *[each.living.fence for each in self._concerned(views)]])
+        concerned = [self.groups[each.group] for each in views if each.group in self.groups]
+        fence = max([change.fence, *[each.living.fence for each in concerned]])
         for each in views:
             part = table.groups.get(each.group) or AgreedGroup((each.view,), kind=each.kind)
             outcome = Outcome(each.group, change.request if each.group == change.group else "", "", each.view)
@@ -455,9 +451,6 @@ class GroupTable(Struct, frozen=True):
             table = table._with(each.group, part)
             outcomes.append(outcome)
         return table, tuple(outcomes)
-
-    def _concerned(self, views: Iterable[NextView]) -> list[AgreedGroup]:
-        return [self.groups[each.group] for each in views if each.group in self.groups]
 
     def _deleted(
         self, known: AgreedGroup, outcome: Outcome, pid: Pid
