@@ -72,6 +72,10 @@ class CoreSet:
         """Why members of this part of the group must not go on, as the hosts below us were told."""
         return known.blocked or (IN_DOUBT if group in self.suspended else "")
 
+    def has_members(self, domain: Domain) -> bool:
+        views = [each.view for each in self.table.groups.values()]
+        return any(inside(domain, id.endpoint) for view in views for id in view.ids)
+
     def is_formed(self, now: Instant) -> bool:
         state = self.core.state
         return now >= self.form_until or state.linked <= {each.server for each in state.view.servers}

@@ -219,9 +219,8 @@ class AgreedServer(Holdings, Service):
                 self._synced.discard(peer)
                 if self._neighbours.relation(peer) is Relation.CHILD:
                     self._forget_holding(peer)
-                    if isinstance(event, LinkMoved) and any(
-                        self._has_members(core, peer) for core in self._ordinary()
-                    ):
+                    is_moved = isinstance(event, LinkMoved)
+                    if is_moved and any(core.has_members(peer) for core in self._ordinary()):
                         self._lost[peer] = now + RESTORE_S  # which of its hosts were lost, nobody says
                 self._link_of_set(now, peer, event, out)
                 if peer == self._neighbours.parent:
@@ -503,17 +502,13 @@ class AgreedServer(Holdings, Service):
         self._forget_requests(domain)
         self._forget_holding(domain)
         for core in self._ordinary():
-            if self._has_members(core, domain):
+            if core.has_members(domain):
                 until = self._lost.get(domain, lent_until)  # it may have had time to come back
                 self._lost[domain] = max(lent_until, min(until, self._now + self._config.doubt_after_s))
             for told in core.told.values():
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
                     told.untaken.discard(host)
-
-    def _has_members(self, core: CoreSet, domain: Domain) -> bool:
-        views = [each.view for each in core.table.groups.values()]
-        return any(inside(domain, id.endpoint) for view in views for id in view.ids)
 
     def _forget_requests(self, domain: Domain) -> None:
         """Drop requests of hosts in a lost branch. Joins that are under way are undone when they are done."""
