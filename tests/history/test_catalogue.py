@@ -14,11 +14,12 @@ from rostra.errors import BadInput
 from rostra.history.archive import Archive
 from rostra.history.audits import PROMISES, Evidence, findings, judge
 from rostra.history.ingest import Ingest
-from rostra.history.narrow import around_removal
+from rostra.history.narrow import few, minutes_around
+from rostra.history.narrow import why as why_in
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import memberships
 from rostra.history.questions.who import followers, who, who_stayed
-from rostra.history.questions.why import why
+from rostra.history.questions.why import last_removal, why
 from rostra.journal.segments import read
 
 GROUP = "g@world"
@@ -99,9 +100,10 @@ def test_why_is_told_from_the_minute_around_a_removal_as_it_is_from_all_events(
     ):
         told = rows_of(why(journal.events, subject, at))
         for archive in both:
-            assert rows_of(why(around_removal(archive, subject, at, "world"), subject, at)) == told
+            assert rows_of(why_in(archive, subject, at, "world")) == told
         assert bool(told) == (at == cut), subject
-    assert around_removal(tables, "paris", cut, "world").count() < len(rows)
+    _, removed = few(last_removal(tables.table("notices"), "paris", cut))
+    assert minutes_around(tables, removed).count() < len(rows)
 
 
 def test_what_the_catalogue_knows_is_told_without_spark(place: Path) -> None:

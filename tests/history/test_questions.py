@@ -21,6 +21,7 @@ from rostra.history.questions.stays import memberships, stays
 from rostra.history.questions.traffic import TRAFFIC_COST, traffic
 from rostra.history.questions.who import FOLLOWERS, WHO, followers, who
 from rostra.history.questions.why import WHY, removals, why
+from rostra.history.shape import said
 from rostra.names import Domain, Tree, parse_host
 from rostra.sim.twin import path
 
@@ -292,3 +293,10 @@ def test_paths_are_walked_as_the_simulator_walks_them(spark):
         ("lab.h2", "world", "lab", False, "lab"),
         ("us.ca.sf.h1", "world", "us.ca.sf", False, "us.ca.sf"),
     ]
+
+
+def test_words_for_people_have_columns_in_them(spark):
+    given = spark.createDataFrame([("eu", None, 0.04, 9.96)], "a string, b double, c double, d double")
+    words = said("{a} lost {b}[ of {b}][ for {c:s}]: {d:s}, {d:1} {how}[, {c} of {b:1}]", how=F.lit("or so"))
+    [row] = given.select(words.alias("text")).collect()
+    assert row["text"] == "eu lost ? for 0.04 s: 10 s, 10.0 or so"

@@ -106,3 +106,15 @@ def test_a_member_that_left_is_a_removal_too(events: Any, rows: Rows) -> None:
     texts = [row["text"] for row in why_agreed(events, removed).collect()]
     assert any("left ledger@eu (leave)" in text for text in texts)
     assert any("because leave" in text for text in texts)
+
+
+def test_a_neighbour_that_was_given_up_without_a_silence_is_said_to_be_nothing_else(
+    rows: Rows, spark: Any, tmp_path: Path
+) -> None:
+    """As one is whose connection was refused; no number is made up for it."""
+    silent = {"silence_s": None, "limit_s": None}
+    changed = [{**row, **silent, "what": "refused"} if row["kind"] == "link-down" else row for row in rows]
+    events = read(changed, spark, tmp_path)
+    then = during_the_cut(rows) + timedelta(seconds=1)
+    story = why_agreed(events, agreed_removals(events, "eu.fr.h2/app", then)).collect()
+    assert "gave up eu.fr, refused" in {row["text"] for row in story}

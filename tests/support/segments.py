@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rostra.history.look import ARROW
 from rostra.journal.schema import COLUMNS, VERSION, segment_name
-from rostra.journal.segments import Place
+from rostra.journal.segments import ARROW, Place
 
 Row = dict[str, Any]
 

@@ -53,6 +53,7 @@ from rostra.wire import (
     Arrived,
     Ask,
     Delivery,
+    DeliveryToAll,
     Encoder,
     FrameKind,
     FrameReader,
@@ -154,7 +155,7 @@ class AgentConnection:
             async with asyncio.timeout(timeout_s):
                 await self._dialler.dial(self.address, self._connection)
                 shares = self.arenas.are_possible
-                hello = ProgramHello(ANY_WORLD, self._program, self._token, to, shares)
+                hello = ProgramHello(ANY_WORLD, self._program, self._token, to, shares, takes_for_all=True)
                 self._connection.write(self.encoder.to_agent(hello))
                 await self._welcomed
         except TimeoutError:
@@ -347,6 +348,12 @@ class AgentConnection:
                 hear_item = self._conversations.get((item.endpoint, item.group))
                 if hear_item is not None:
                     hear_item(item.item)
+                continue
+            if type(item) is DeliveryToAll:
+                for number in item.endpoints:
+                    hear_item = self._conversations.get((number, item.group))
+                    if hear_item is not None:
+                        hear_item(item.item)
                 continue
             if type(item) is Lent:
                 loan = self.arenas.lent(item)

@@ -50,7 +50,14 @@ from rostra.protocols.agreed.orders import (
     SetAttributes,
     SplitGroup,
 )
-from rostra.protocols.agreed.sheets import group_sheet, matches, member_sheet, properties_of
+from rostra.protocols.agreed.sheets import (
+    HISTORY_LENGTH_MAX,
+    group_sheet,
+    history_of,
+    matches,
+    member_sheet,
+    properties_of,
+)
 from rostra.protocols.agreed.sight import lost_with, suspects_in
 
 if TYPE_CHECKING:
@@ -75,6 +82,7 @@ class GroupInfo(Struct, frozen=True):
     blocked: str = ""  # why this side stands still, if it does
     history: tuple[View, ...] = ()  # views before, oldest first, without their members
     delivery: str = "none"  # none | fifo | atomic
+    history_length: int = HISTORY_LENGTH_MAX  # views that can be asked for, the present one among them
 
     def matching(self, where: Where) -> tuple[Endpoint, ...]:
         """In order of rank."""
@@ -114,11 +122,13 @@ class Groups:
         survive: str = "any",
         merge: str = "any",
         within: str = "",
+        history: int = HISTORY_LENGTH_MAX,
         attributes: Where | None = None,
         deadline_s: float | None = None,
     ) -> GroupInfo:
         """A group without members, which stays until it is deleted. `within` names a group of the same scope:
-        only its members can join. Join it with ``create=False``: it is what it was created as."""
+        only its members can join. Of its views the last `history` can be asked for, the present one among
+        them. Join it with ``create=False``: it is what it was created as."""
         check_survive(survive)
         check_survive(merge)
         if within:
@@ -129,7 +139,10 @@ class Groups:
             merge="" if merge == "any" else merge,
             within=within,
         )
-        order = CreateGroup(kind, properties_of(attributes or {}))
+        if not 1 <= history <= HISTORY_LENGTH_MAX:
+            raise BadInput(f"history={history}", fix=f"choose a number from 1 to {HISTORY_LENGTH_MAX}")
+        length = 0 if history == HISTORY_LENGTH_MAX else history
+        order = CreateGroup(kind, properties_of(attributes or {}), length)
         return await self._order(self._key(name, scope), order, deadline_s)
 
     async def set_attributes(
@@ -167,11 +180,15 @@ class Groups:
         scope: str = "world",
         *,
         where: Where,
+        keep_parent: bool = False,
         deadline_s: float | None = None,
     ) -> None:
         """Make two groups of one, which is over then: members with these attributes are in `one`, all others
-        in `other`, in the order in which they were. Members get `Moved`, and go on there."""
-        order = SplitGroup(self._key(one, scope), self._key(other, scope), properties_of(where))
+        in `other`, in the order in which they were. Members get `Moved`, and go on there.
+
+        With `keep_parent` the group goes on as it is, and the two are subgroups of it. Members get `Added`
+        among its items, and are in the subgroup that it names; joining that, they get its views."""
+        order = SplitGroup(self._key(one, scope), self._key(other, scope), properties_of(where), keep_parent)
         await self._order(self._key(name, scope), order, deadline_s)
 
     async def merge(
@@ -291,6 +308,7 @@ def group_info(group: Group, state: GroupState, me: Endpoint) -> GroupInfo:
         state.blocked,
         tuple([_past(each) for each in state.history]),
         state.kind.delivery.value,
+        history_of(state.attributes),
     )
 
 

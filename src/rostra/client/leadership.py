@@ -26,7 +26,7 @@ from rostra.client.choices import check_scope_apart
 from rostra.client.session import within
 from rostra.client.streams import again
 from rostra.errors import BadInput, LeadershipLost, NotMember, RostraError
-from rostra.groups.items import AgreedItem, Blocked, View
+from rostra.groups.items import Added, AgreedItem, Blocked, View
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Group, make_group
 from rostra.protocols.agreed.living import EXCLUSIVE, check_survive, is_exclusive
@@ -94,6 +94,8 @@ class Candidacy(AgreedMembership):
 
     def _put(self, item: AgreedItem) -> None:
         """What counts is the last item: a turn that was over before it began is none."""
+        if isinstance(item, Added):
+            return  # the turn is that of this group
         self._unread.clear()
         match item:
             case View(rank=0, fence=int()):

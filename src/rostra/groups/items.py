@@ -158,6 +158,14 @@ class Moved(NumberedItem, frozen=True, repr_omit_defaults=True):
     because: str
 
 
+class Added(NumberedItem, frozen=True, repr_omit_defaults=True):
+    """In an agreed group that was split and goes on: we are in this subgroup of it as well. Its views come as
+    soon as we join it, with ``create=False``."""
+
+    group: Group
+    because: str
+
+
 class Receipt(Struct, frozen=True, gc=False):
     """The receipt of a message that we sent: its position in the group's order, and the view it is in."""
 
@@ -236,13 +244,13 @@ class Messages(Struct, frozen=True, gc=False):
 Item = Change | Message
 """What iterating over a group without delivery gives; messages only come where there is one."""
 
-AgreedItem = View | Blocked | Moved
+AgreedItem = View | Blocked | Moved | Added
 """What iterating over a group of agreed membership gives."""
 
 AtomicItem = View | Blocked | Message | CallAsked | StateAsked
 """What iterating over a group with ``delivery="atomic"`` gives, in one order for all members."""
 
-GroupItem = Change | Message | Messages | Blocked | Moved
+GroupItem = Change | Message | Messages | Blocked | Moved | Added
 """What iterating over a group with delivery gives; `Messages` only if asked for, `Blocked` and `Moved` with
 agreed membership only."""
 

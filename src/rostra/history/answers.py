@@ -25,8 +25,8 @@ class AnswerRows:
     """All rows of a DataFrame, or the first `at_most` of them."""
 
     def __init__(self, frame: "DataFrame", *, at_most: int | None = None) -> None:
-        self.columns = frame.columns
         table: pa.Table = (frame if at_most is None else frame.limit(at_most + 1)).toArrow()
+        self.columns: list[str] = table.column_names
         self.is_cut = at_most is not None and table.num_rows > at_most
         self.table = table.slice(0, at_most) if self.is_cut else table
 

@@ -11,33 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, DateType, StructType
 
 from rostra.history.files import open_file
 from rostra.history.schemas import STAYS, TABLES, widened
+from rostra.history.shape import TYPES
 from rostra.journal.schema import Type
+from rostra.journal.segments import ARROW
 
 WORD: Final = pa.dictionary(pa.int32(), pa.string())
+WORDS: Final = pa.list_(pa.field("element", WORD))
+_IN_WORDS: Final = {pa.string(): WORD, pa.list_(pa.field("element", pa.string())): WORDS}
 
-_TYPES: Final[dict[DataType, pa.DataType]] = {
-    StringType(): WORD,
-    LongType(): pa.int64(),
-    IntegerType(): pa.int32(),
-    DoubleType(): pa.float64(),
-    BooleanType(): pa.bool_(),
-    TimestampType(): pa.timestamp("us", tz="UTC"),
-    ArrayType(StringType()): pa.list_(pa.field("element", WORD)),
-}
+_TYPES: Final = {TYPES[word]: kind for word, kind in ARROW.items()} | {DateType(): pa.date32()}
 
 _BOUNDS: Final = frozenset(
     {"world", "writer", "seen_by", "epoch", "seq", "at", "kind", "group", "peer", "domain"}
@@ -51,11 +37,25 @@ _SPELLED: Final = frozenset({"detail"})
 """Texts that hardly come twice."""
 
 
+def arrow_type(kind: DataType) -> pa.DataType:
+    """As Spark has it, to the name of a list's element."""
+    if isinstance(kind, ArrayType):
+        return pa.list_(pa.field("element", arrow_type(kind.elementType)))
+    if isinstance(kind, StructType):
+        return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind])
+    return _TYPES[kind]
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType)) for field in schema])
+
+
 def in_arrow(schema: StructType) -> pa.Schema:
+    """The same, in which words are kept as dictionaries."""
     return pa.schema(
         [
-            pa.field(field.name, pa.string() if field.name in _SPELLED else _TYPES[field.dataType])
-            for field in schema
+            field if field.name in _SPELLED else field.with_type(_IN_WORDS.get(field.type, field.type))
+            for field in arrow_schema(schema)
         ]
     )
 
@@ -84,6 +84,10 @@ def spelled(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", spelled(kind.value_type)))
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def spelled_out(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([pa.field(field.name, spelled(field.type)) for field in table.schema]))
 
 
 def shaped_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -115,7 +119,7 @@ def _list(values: Any) -> pa.Array:
     plain = values.cast(pa.list_(pa.string()))
     words = pc.dictionary_encode(plain.values)
     return pa.Array.from_buffers(
-        _TYPES[ArrayType(StringType())],
+        WORDS,
         len(plain),
         plain.buffers()[:2],
         plain.null_count,

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from rostra.history.arrow import between, may_have, row_groups, spelled, table_in_arrow
+from rostra.history.arrow import between, may_have, row_groups, spelled_out, table_in_arrow
 from rostra.history.files import damaged, open_files, unreadable
 from rostra.history.look import Seen
 from rostra.history.runs import Piece
@@ -190,7 +190,7 @@ def collected(
     """The same here, as one table."""
     made: list[pa.Table] = []
     if origin.rows <= HERE_ROWS:
-        made = [_spelled(table) for tables in here(origin, lambda run: [*work(run)]) for table in tables]
+        made = [spelled_out(table) for tables in here(origin, lambda run: [*work(run)]) for table in tables]
     return pa.concat_tables(made) if made else answered(events, origin, work, schema).toArrow()
 
 
@@ -273,7 +273,7 @@ class _Task:
             for number in batch.column(0).to_pylist():
                 for segment_run in self.partitions[number]:
                     for table in self.work(segment_run):
-                        yield from _spelled(table).to_batches()
+                        yield from spelled_out(table).to_batches()
 
 
 def _partitions(segment_runs: tuple[SegmentRun, ...]) -> list[list[SegmentRun]]:
@@ -299,10 +299,6 @@ def evenly(heaviest_first: Iterable[Heavy], many: int) -> list[list[Heavy]]:
         parts[lightest].append(each)
         weights[lightest] += each.weight
     return parts
-
-
-def _spelled(table: pa.Table) -> pa.Table:
-    return table.cast(pa.schema([pa.field(field.name, spelled(field.type)) for field in table.schema]))
 
 
 @cache

@@ -79,13 +79,24 @@ class Catalogue:
         return len(ends_at), min(ends_at, default=None)
 
     def lives(self, spark: "SparkSession") -> "DataFrame":
-        """The same as a table, with what questions need of it: world, writer, role, epoch, began_at, last_at,
-        ended_by."""
-        rows = [
-            (key.world, key.writer, each.role, key.epoch, each.began_at, each.last_at, each.ended_by)
-            for key, each in self.lived.items()
-        ]
-        return spark.createDataFrame(rows, LIVES)
+        """The same as a table."""
+        return lives_table(spark, self.lived)
+
+
+def lives_table(spark: "SparkSession", lived: Mapping[Key, Lived]) -> "DataFrame":
+    """What questions need of lives: world, writer, epoch, role, began_at, last_at, ended_by."""
+    from rostra.history.shape import schema
+
+    columns = schema(
+        world="text?",
+        writer="text?",
+        epoch="int64?",
+        role="text?",
+        began_at="time?",
+        last_at="time?",
+        ended_by="text?",
+    )
+    return spark.createDataFrame([(*key, *each) for key, each in lived.items()], columns)
 
 
 def of_tables(tables: Tables, commits: Sequence[BatchCommit]) -> Catalogue:
@@ -96,32 +107,16 @@ def of_tables(tables: Tables, commits: Sequence[BatchCommit]) -> Catalogue:
 
 
 def of_events(events: "DataFrame") -> Catalogue:
-    from pyspark.sql import functions as F
-
-    from rostra.history.questions.lives import lives
-    from rostra.history.schemas import REFUSED
-
-    def groups() -> set[str]:
-        named = events.where(F.col("kind") != REFUSED).select("group").distinct()
-        return {row["group"] for row in named.collect() if row["group"]}
+    from rostra.history.audits.facts import lives_of
+    from rostra.history.questions.lives import groups, parts
 
     def lived() -> dict[Key, Lived]:
-        times = (F.unix_micros("began_at").alias("began_us"), F.unix_micros("last_at").alias("last_us"))
-        rows = lives(events).select("world", "writer", "epoch", "role", "ended_by", *times).collect()
         return {
-            Key(row["world"], row["writer"], row["epoch"]): Lived(
-                row["role"], _time(row["began_us"]), _time(row["last_us"]), row["ended_by"]
-            )
-            for row in rows
+            life.key: Lived(life.role, _time(life.began_at), _time(life.last_at), life.ended_by)
+            for life in lives_of(parts(events))
         }
 
-    return Catalogue(groups, lived)
-
-
-LIVES: Final = (
-    "world string, writer string, role string, epoch long, began_at timestamp, last_at timestamp, "
-    "ended_by string"
-)
+    return Catalogue(lambda: groups(events), lived)
 
 
 def lived_by(epochs: Mapping[Key, Epoch]) -> dict[Key, Lived]:

@@ -107,8 +107,7 @@ class Compaction:
         if sum(merged.rows.values()) <= FEW_ROWS:
             written = [merge(each) for each in merges]
         else:
-            done = run(self._spark, merge_document, [msgspec.json.encode(each) for each in merges])
-            written = [msgspec.json.decode(each, type=Written) for each in done]
+            written = run(self._spark, merge, merges, Written)
         for table in APPENDED:
             some = [each for merge, each in zip(merges, written, strict=True) if merge.table == table]
             rows, expected = sum(each.rows[table] for each in some), merged.rows.get(table, 0)
@@ -151,7 +150,3 @@ def merge(work: Merge) -> Written:
         for rows in row_groups(path, outputs.schema(work.table)):
             outputs.add(work.table, rows)
     return Written(*outputs.close())
-
-
-def merge_document(document: bytes) -> bytes:
-    return msgspec.json.encode(merge(msgspec.json.decode(document, type=Merge)))

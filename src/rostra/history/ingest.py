@@ -52,7 +52,7 @@ from rostra.history.compact import Compaction
 from rostra.history.files import is_object, open_files, status
 from rostra.history.intervals import Ending
 from rostra.history.journals import contradicting, differ, is_within, other_rows, rows_between, segments
-from rostra.history.look import Seen, look, looking
+from rostra.history.look import Seen, ToLookAt, look, look_at
 from rostra.history.partitions import (
     Partition,
     Take,
@@ -61,7 +61,6 @@ from rostra.history.partitions import (
     Written,
     shared,
     write_partition,
-    write_partition_document,
 )
 from rostra.history.runs import Epoch, IngestPlan, Key, Piece, RowRun, plan
 from rostra.history.schemas import HOLES
@@ -263,9 +262,9 @@ class Ingest:
             with ThreadPoolExecutor(4) as pool:
                 return list(pool.map(lambda path: look(path, self._world), paths))
         slices = min(len(paths), 4 * self._spark.sparkContext.defaultParallelism)
-        listed = self._spark.createDataFrame([(path,) for path in paths], "path STRING").repartition(slices)
-        told = listed.mapInArrow(looking(self._world), "seen BINARY").collect()
-        return sorted((msgspec.json.decode(row.seen, type=Seen) for row in told), key=lambda seen: seen.path)
+        parts = [ToLookAt(paths[nth::slices], self._world) for nth in range(slices)]
+        told = run(self._spark, look_at, parts, list[Seen])
+        return sorted((seen for some in told for seen in some), key=lambda seen: seen.path)
 
     def _write_good(
         self, this: "IngestAttempt", before: BatchCommit | None, seen: list[Seen], more_waits: bool
@@ -363,9 +362,7 @@ class Ingest:
         if sum(life.weight for life in lives) <= FEW * FILE_WEIGHT:
             written = [write_partition(each) for each in partitions]
         else:
-            documents = [msgspec.json.encode(each) for each in partitions]
-            done = run(self._spark, write_partition_document, documents)
-            written = [msgspec.json.decode(each, type=Written) for each in done]
+            written = run(self._spark, write_partition, partitions, Written)
         troubles = [trouble for each in written for trouble in each.troubles]
         if troubles:
             raise Damaged(troubles)

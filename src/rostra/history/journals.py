@@ -22,10 +22,11 @@ from pyspark.sql.types import StructType
 from rostra.errors import BadInput
 from rostra.history.arrow_fast_path import lives_in, note
 from rostra.history.files import LocalDirectory, is_object, is_seen, open_file
-from rostra.history.look import ARROW, KNOWN, OTHER_ROWS, Seen, extra_columns, look
+from rostra.history.look import KNOWN, OTHER_ROWS, Seen, extra_columns, look
 from rostra.history.runs import Key, Piece, RowRun, plan
 from rostra.history.schemas import widened, with_new_names
 from rostra.journal.schema import KEY, NAMES
+from rostra.journal.segments import ARROW
 
 THREADS: Final = 8
 

@@ -5,7 +5,6 @@ columns are read, and its rows are described as runs of numbers (`runs`). That i
 Spark's own workers, and shows exactly which rows are new before any of them is read.
 """
 
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -19,17 +18,7 @@ from msgspec import Struct
 from rostra.history.files import open_file
 from rostra.history.runs import Key, RowRun
 from rostra.journal.schema import COLUMNS, Type
-
-ARROW: Final[dict[Type, pa.DataType]] = {
-    "text": pa.string(),
-    "word": pa.string(),
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "double": pa.float64(),
-    "bool": pa.bool_(),
-    "time": pa.timestamp("us", tz="UTC"),
-    "texts": pa.list_(pa.string()),
-}
+from rostra.journal.segments import ARROW
 
 KNOWN: Final = {column.name: column for column in COLUMNS}
 
@@ -76,6 +65,17 @@ def look(path: str, world: str | None = None) -> Seen:
     except (pa.ArrowException, OSError, ValueError) as error:
         # Arrow's words for a file that was cut off or damaged are long, and different in each version.
         return Seen(path, why=f"not Parquet, or damaged: {' '.join(str(error).split())[:200]}")
+
+
+class ToLookAt(Struct, frozen=True):
+    """By one task."""
+
+    paths: list[str]
+    world: str | None
+
+
+def look_at(given: ToLookAt) -> list[Seen]:
+    return [look(path, given.world) for path in given.paths]
 
 
 def look_closely(path: str, world: str | None) -> Seen:
@@ -173,15 +173,3 @@ def runs(path: str, key: Key, role: str, table: pa.Table) -> list[RowRun]:
         )
         for start, end in pairwise(starts)
     ]
-
-
-def looking(world: str | None) -> Any:
-    """For `mapInArrow` over a column of paths: one document for each."""
-    import msgspec
-
-    def look_at(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            told = [msgspec.json.encode(look(path.as_py(), world)) for path in batch.column("path")]
-            yield pa.RecordBatch.from_arrays([pa.array(told, pa.binary())], names=["seen"])
-
-    return look_at

@@ -1,15 +1,16 @@
 """The small filters that commands put around questions and answers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history import places
 from rostra.history.archive import Archive
 from rostra.history.questions.views import agreed_removals, why_agreed
-from rostra.history.questions.why import AFTER_S, BEFORE_S, concerns, removals
+from rostra.history.questions.why import AFTER_S, BEFORE_S, concerns, last_removal, why_removed
 
 Frame: TypeAlias = DataFrame
 """For modules that pass answers on and do not import Spark."""
@@ -28,44 +29,34 @@ def narrowed(
     return events
 
 
-def around_removal(archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
-    """All events that `why` needs for the same question: the removal is looked up first, among what programs
-    were told, so that of all others only the minute around it is read."""
-    last = (
-        removals(archive.table("notices"), subject, at, seen_from)
-        .groupBy("world")
-        .agg(F.max("at").alias("at"))
-    )
-    return _minutes_around(archive, last)
-
-
-def with_agreed(story: Frame, archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
-    """The same, and the story of the last removal from an agreed group, if there was one."""
+def why(archive: Archive, subject: str, at: datetime, seen_from: str) -> Frame:
+    """As the question of this name: the removal is looked up first, among what programs were told, so that of
+    all events only the minute around it is read. And the story of the last removal from an agreed group, if
+    there was one."""
+    removed, rows = few(last_removal(archive.table("notices"), subject, at, seen_from))
+    story = why_removed(minutes_around(archive, rows), removed, subject)
     if not archive.may_have("views"):
         return story
-    removed, many = few(agreed_removals(archive.table("views"), subject, at, seen_from))
-    if not many:
+    removed, rows = few(agreed_removals(archive.table("views"), subject, at, seen_from))
+    if not rows.num_rows:
         return story
-    events = _minutes_around(archive, removed)
-    return story.unionByName(why_agreed(events, removed)).distinct().orderBy("world", "at", "node", "seq")
+    agreed = why_agreed(minutes_around(archive, rows), removed)
+    return story.unionByName(agreed).distinct().orderBy("world", "at", "node", "seq")
 
 
-def _minutes_around(archive: Archive, removed: Frame) -> Frame:
+def minutes_around(archive: Archive, removed: pa.Table) -> Frame:
     """All events from shortly before the first of these until shortly after the last; of none, none."""
-    first, last = (F.unix_micros(edge("at")) for edge in (F.min, F.max))
-    [row] = removed.agg(first.alias("first"), last.alias("last")).collect()
-    if row["first"] is None:
+    times = removed["at"].to_pylist()
+    if not times:
         return archive.events.where(F.lit(False))
-    epoch = datetime.fromtimestamp(0, UTC)
-    since = epoch + timedelta(microseconds=row["first"], seconds=-BEFORE_S)
-    until = epoch + timedelta(microseconds=row["last"] + 1, seconds=AFTER_S)
-    return narrowed(archive.events, since=since, until=until)
+    until = max(times) + timedelta(microseconds=1, seconds=AFTER_S)
+    return narrowed(archive.events, since=min(times) - timedelta(seconds=BEFORE_S), until=until)
 
 
-def few(answer: Frame) -> tuple[Frame, int]:
-    """The same rows, which are few, with nothing behind them; and how many they are."""
+def few(answer: Frame) -> tuple[Frame, pa.Table]:
+    """The same rows, which are few, with nothing behind them; as a table of Spark and of Arrow."""
     rows = answer.toArrow()
-    return answer.sparkSession.createDataFrame(rows, answer.schema), rows.num_rows
+    return answer.sparkSession.createDataFrame(rows, answer.schema), rows
 
 
 def having(answer: Frame, **values: str | int | None) -> Frame:

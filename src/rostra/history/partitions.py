@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -119,10 +118,6 @@ def write_partition(partition: Partition) -> Written:
         return work.done()
     except UnreadableSegment as unreadable:
         return Written(troubles=[unreadable.trouble])
-
-
-def write_partition_document(document: bytes) -> bytes:
-    return msgspec.json.encode(write_partition(msgspec.json.decode(document, type=Partition)))
 
 
 class _Work:

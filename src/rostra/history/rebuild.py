@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 
 from rostra.errors import BadInput, RostraError
 from rostra.history.arrow import shaped_as
+from rostra.history.catalogue import lived_by, lives_table
 from rostra.history.files import LocalDirectory
-from rostra.history.fold import over_for_good
 from rostra.history.partitions import Outputs, Written
 from rostra.history.questions.stays import stays
 from rostra.history.runs import Key
@@ -75,7 +75,9 @@ def _stays(
     spark: SparkSession, tables: Tables, events: DataFrame, before: BatchCommit, directory: str
 ) -> BatchCommit:
     epochs = tables.epochs(before)
-    every = stays(events, over_for_good(spark, epochs)).persist()
+    # No row can change the stays of lives whose books are closed; of others, what is known today may change.
+    over_for_good = {key: life for key, life in lived_by(epochs).items() if epochs[key].finished}
+    every = stays(events, lives_table(spark, over_for_good)).persist()
     try:
         gone = _save(tables, every.where(F.col("left_at").isNotNull()), "stays", directory)
         lasting = every.where(F.col("left_at").isNull()).sortWithinPartitions("world", "seen_by", "epoch")

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from rostra.history import plots
 from rostra.history.audits import PROMISES, Evidence, judge
+from rostra.history.audits.facts import AuditedLife
 from rostra.history.plots import Bar
 from rostra.history.questions.availability import availability
 from rostra.history.questions.churn import churn
@@ -24,7 +25,6 @@ from rostra.history.questions.convergence import EVERYBODY, convergence
 from rostra.history.questions.flaps import flaps
 from rostra.history.questions.size import size
 from rostra.history.questions.spread import spread
-from rostra.history.questions.stays import memberships
 from rostra.history.questions.traffic import traffic
 from rostra.history.runs import Key
 from rostra.history.shape import every
@@ -63,12 +63,11 @@ class Span(Struct, frozen=True):
 
 def report(events: DataFrame, left_out: Iterable[str] = (), contradicted: Iterable[Key] = ()) -> str:
     """The page. What is left out or contradicted: see `Evidence`."""
-    span = _span(events)
-    if span is None:
-        return _page(
-            "An empty history", [("Nothing", "", plots.nothing("There are no rows in this history."))]
-        )
     with Evidence(events, left_out, contradicted) as evidence:
+        span = _span(evidence.facts.lives)
+        if span is None:
+            why = plots.nothing("There are no rows in this history.")
+            return _page("An empty history", [("Nothing", "", why)])
         sections = list(_sections(evidence, span))
     when = " to ".join(
         datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S") for at in (span.first, span.last)
@@ -98,16 +97,12 @@ def _sections(evidence: Evidence, span: Span) -> Iterator[tuple[str, str, str]]:
         yield title, about, draw(evidence, span)
 
 
-def _span(events: DataFrame) -> Span | None:
-    [row] = events.agg(
-        F.unix_micros(F.min("at")).alias("first"),
-        F.unix_micros(F.max("at")).alias("last"),
-        F.count(F.lit(1)).alias("rows"),
-        F.array_sort(F.collect_set("world")).alias("worlds"),
-    ).collect()
-    if row["first"] is None:
+def _span(lives: list[AuditedLife]) -> Span | None:
+    if not lives:
         return None
-    return Span(row["first"] / 1e6, row["last"] / 1e6, row["rows"], tuple(row["worlds"]))
+    first, last = min(life.began_at for life in lives), max(life.last_at for life in lives)
+    worlds = sorted({life.world for life in lives})
+    return Span(first / 1e6, last / 1e6, sum(life.rows for life in lives), tuple(worlds))
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -120,7 +115,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def _sizes(evidence: Evidence, span: Span) -> str:
-    sizes = size(memberships(evidence.events), span.stretch_s)
+    sizes = size(evidence.memberships, span.stretch_s)
     largest = sizes.groupBy("world", "group").agg(F.max("members").alias("most"))
     chosen = largest.orderBy(F.desc("most"), "world", "group").limit(GROUPS)
     found = _rows(sizes.join(F.broadcast(chosen), ["world", "group"]).orderBy(F.desc("most"), "group", "at"))
@@ -144,7 +139,7 @@ def _churn(evidence: Evidence, span: Span) -> str:
 
 def _spread(evidence: Evidence, span: Span) -> str:
     at_the_end = datetime.fromtimestamp(span.last, UTC)
-    placed = spread(memberships(evidence.events), at_the_end).where(F.col("depth") == 1)
+    placed = spread(evidence.memberships, at_the_end).where(F.col("depth") == 1)
     summed = placed.groupBy("domain").agg(F.sum("members").alias("members"), F.sum("hosts").alias("hosts"))
     found = _rows(summed.orderBy(F.desc("members"), "domain").limit(BARS))
     if not found:
@@ -187,7 +182,7 @@ def _suspicions(evidence: Evidence, span: Span) -> str:
 
 def _availability(evidence: Evidence, span: Span) -> str:
     found = _rows(
-        availability(evidence.events)
+        availability(evidence.events, evidence.alive)
         .where((F.col("what") != "endpoint") & (F.col("share") < 1))  # programs end when they want to
         .orderBy("share", "what", "name", "seen_by")
         .limit(BARS)

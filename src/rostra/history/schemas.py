@@ -8,31 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructField, StructType
 
+from rostra.history.shape import TYPES, schema
 from rostra.journal.schema import COLUMNS, Type
-
-TYPES: Final[dict[Type, DataType]] = {
-    "text": StringType(),
-    "word": StringType(),
-    "int64": LongType(),
-    "int32": IntegerType(),
-    "double": DoubleType(),
-    "bool": BooleanType(),
-    "time": TimestampType(),
-    "texts": ArrayType(StringType()),
-}
 
 EVENTS: Final = StructType(
     [StructField(column.name, TYPES[column.type], nullable=not column.required) for column in COLUMNS]
@@ -90,26 +69,20 @@ loses from sight by that."""
 MEMBERS: Final = columns_of(*WHO_AND_WHEN, "role", "group", "member", "life", "stamp", "cause")
 """Joins and leaves that members' own agents accepted: the truth."""
 
-STAYS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("seen_by", StringType(), nullable=False),  # the writer; after a cut they rightly disagree
-        StructField("epoch", LongType(), nullable=False),  # of the writer; its sight begins anew with each
-        StructField("group", StringType(), nullable=False),
-        StructField("member", StringType(), nullable=False),
-        StructField("life", LongType()),
-        StructField("stamp", LongType()),
-        StructField(
-            "joined_seq", LongType(), nullable=False
-        ),  # the row that began it: world, seen_by, epoch, seq
-        StructField("joined_at", TimestampType(), nullable=False),
-        StructField("joined_by", StringType()),  # cause of the beginning: join | merge | snapshot ...
-        StructField("left_seq", LongType()),  # the row that ended it; null while it lasts, and if no row did
-        StructField(
-            "left_at", TimestampType()
-        ),  # null while it lasts; of an unseen end, the last that is known
-        StructField("ended_by", StringType()),  # leave | crash | without | only ... | closing | unknown
-    ]
+STAYS: Final = schema(
+    world="text",
+    seen_by="text",  # the writer; after a cut they rightly disagree
+    epoch="int64",  # of the writer; its sight begins anew with each
+    group="text",
+    member="text",
+    life="int64?",
+    stamp="int64?",
+    joined_seq="int64",  # the row that began it: world, seen_by, epoch, seq
+    joined_at="time",
+    joined_by="text?",  # cause of the beginning: join | merge | snapshot ...
+    left_seq="int64?",  # the row that ended it; null while it lasts, and if no row did
+    left_at="time?",  # null while it lasts; of an unseen end, the last that is known
+    ended_by="text?",  # leave | crash | without | only ... | closing | unknown
 )
 """One row per unbroken stay of a member in a group, as one writer saw it.
 
@@ -117,16 +90,14 @@ STAYS: Final = StructType(
 it saw after its last row is not known.
 """
 
-HOLES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("writer", StringType(), nullable=False),
-        StructField("epoch", LongType(), nullable=False),
-        StructField("first", LongType(), nullable=False),
-        StructField("last", LongType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # given up | came late
-        StructField("in_batch", LongType(), nullable=False),
-    ]
+HOLES: Final = schema(
+    world="text",
+    writer="text",
+    epoch="int64",
+    first="int64",
+    last="int64",
+    what="text",  # given up | came late
+    in_batch="int64",
 )
 """Rows that were waited for in vain, and those of them that came after all."""
 

@@ -25,13 +25,13 @@ stream continues with the next row, and rows that come twice are read once. Days
 deleted. Rows behind a missing segment wait for it without a limit; `rostra history ingest` gives it up.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import zip_longest
-from operator import and_
+from operator import and_, eq, ge, gt, le, lt
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -63,15 +63,16 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from rostra.errors import BadInput
-from rostra.history.arrow import in_arrow, row_groups, spelled
+from rostra.history.arrow import arrow_type, in_arrow, row_groups
 from rostra.history.arrow_fast_path import FILE_WEIGHT
 from rostra.history.files import LocalDirectory, damaged, open_file, parquet_in
 from rostra.history.journals import THREADS, Survey, chosen, segments, survey
-from rostra.history.look import ARROW, KNOWN
+from rostra.history.look import KNOWN
 from rostra.history.runs import Epoch, IngestPlan, Key, Piece, RowRun, plan
 from rostra.history.schemas import NEW_NAMES, renamed
 from rostra.history.session import check_workers, fit
 from rostra.history.spelling import closest
+from rostra.journal.segments import ARROW
 from rostra.names import ROOT, Domain, inside, parse_domain, parse_group
 
 FORMAT: Final = "rostra"
@@ -96,6 +97,17 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(RostraSource)
 
 
+COMPARES: Final[dict[type[Filter], str]] = {
+    EqualTo: "==",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    In: "in",
+}
+OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {"==": eq, ">": gt, ">=": ge, "<": lt, "<=": le}
+
+
 class Condition(NamedTuple):
     """Of a column, as data: it travels to workers, is held against statistics, and picks rows."""
 
@@ -106,44 +118,22 @@ class Condition(NamedTuple):
     @classmethod
     def of(cls, given: Filter) -> "Condition | None":
         """A condition of the query, if it can be used for skipping."""
-        match given:
-            case EqualTo((column,), value):
-                how = "=="
-            case GreaterThan((column,), value):
-                how = ">"
-            case GreaterThanOrEqual((column,), value):
-                how = ">="
-            case LessThan((column,), value):
-                how = "<"
-            case LessThanOrEqual((column,), value):
-                how = "<="
-            case In((column,), value):
-                how, value = "in", list(value)
-            case _:
-                return None
-        if column not in SKIPPED_BY:
+        how = COMPARES.get(type(given))
+        told: Any = given
+        if how is None or len(told.attribute) != 1 or told.attribute[0] not in SKIPPED_BY:
             return None
-        if isinstance(value, datetime):
-            value = value.astimezone(
-                UTC
-            )  # Spark hands times over in this machine's zone, and does not say so
-        return cls(column, how, value)
+        value = list(told.value) if how == "in" else told.value
+        if isinstance(value, datetime):  # in this machine's zone, which Spark does not say
+            value = value.astimezone(UTC)
+        return cls(told.attribute[0], how, value)
 
     def may_hold(self, least: Any, most: Any) -> bool:
         """For some value between these two?"""
-        match self.how:
-            case "==":
-                return bool(least <= self.value <= most)
-            case "<":
-                return bool(least < self.value)
-            case "<=":
-                return bool(least <= self.value)
-            case ">":
-                return bool(most > self.value)
-            case ">=":
-                return bool(most >= self.value)
-            case "in":
-                return any(least <= value <= most for value in self.value if value is not None)
+        if self.how in ("==", "in"):
+            values = self.value if self.how == "in" else [self.value]
+            return any(least <= value <= most for value in values if value is not None)
+        if self.how in OPERATORS:
+            return bool(OPERATORS[self.how](least if "<" in self.how else most, self.value))
         # All paths inside a domain lie between it and the first text that no longer begins with it and a dot.
         return bool(least < f"{self.value}/" and self.value <= most)
 
@@ -152,19 +142,10 @@ class Condition(NamedTuple):
         value = (
             pa.scalar(self.value, ARROW["time"]) if self.column == "at" and self.how != "in" else self.value
         )
-        match self.how:
-            case "==":
-                return field == value
-            case "<":
-                return field < value
-            case "<=":
-                return field <= value
-            case ">":
-                return field > value
-            case ">=":
-                return field >= value
-            case "in":
-                return field.isin(value)
+        if self.how == "in":
+            return field.isin(value)
+        if self.how in OPERATORS:
+            return OPERATORS[self.how](field, value)
         return (field == value) | pc.starts_with(field, f"{value}.")
 
 
@@ -608,8 +589,7 @@ class SegmentRows:
     def __init__(self, wanted: Sequence[Condition], schema: StructType) -> None:
         self._names = schema.names
         fields = [
-            pa.field(name, spelled(in_arrow(StructType([field])).field(0).type), nullable=field.nullable)
-            for name, field in zip(schema.names, schema, strict=True)
+            pa.field(field.name, arrow_type(field.dataType), nullable=field.nullable) for field in schema
         ]
         # Conditions may be on columns that are not in the answer.
         asked = {each.column for each in wanted} - set(schema.names)

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from rostra.errors import BadInput
 from rostra.journal.entries import Entry, Identity
 from rostra.journal.fold import UNKNOWN
-from rostra.journal.schema import COLUMNS, NAMES, VERSION, segment_name
+from rostra.journal.schema import COLUMNS, NAMES, VERSION, Type, segment_name
 
-_TYPES: Final[dict[str, pa.DataType]] = {
+ARROW: Final[dict[Type, pa.DataType]] = {
     "text": pa.string(),
     "word": pa.string(),
     "int64": pa.int64(),
@@ -37,7 +37,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 }
 
 SCHEMA: Final = pa.schema(
-    [pa.field(each.name, _TYPES[each.type], nullable=not each.required) for each in COLUMNS]
+    [pa.field(each.name, ARROW[each.type], nullable=not each.required) for each in COLUMNS]
 )
 
 _OF_A_LINE: Final = ("member", "life", "stamp", "change", "news", "cause", "count", "last")
@@ -77,7 +77,7 @@ def table_of(who: Identity, first: int, entries: Sequence[Entry]) -> pa.Table:
         "of": pa.array([many for many in rows for _ in range(many)], pa.int32()),
     }
     for column in COLUMNS:
-        name, kind = column.name, _TYPES[column.type]
+        name, kind = column.name, ARROW[column.type]
         if name in columns:
             continue
         values = filled.get(name)
@@ -112,7 +112,7 @@ def _shared_lists(lists: list[tuple[str, ...] | None], rows: list[int]) -> pa.Ar
             place = places[id(each)] = len(distinct)
             distinct.append(each)
         which.extend([place] * many)
-    return pa.array(distinct, _TYPES["texts"]).take(pa.array(which, pa.int32()))
+    return pa.array(distinct, ARROW["texts"]).take(pa.array(which, pa.int32()))
 
 
 def _same(text: str, times: int) -> pa.Array:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from rostra.history.archive import Archive, Question
     from rostra.history.tables import Tables
 
+    Made = Question | tuple[Question, Callable[[], str]]
+
 TablesDir = Annotated[
     str | None,
     typer.Option(
@@ -191,7 +193,7 @@ def answer(
     to: Path | None = None,
     *,
     doing: str = "asking Spark",
-    nobody: str | Callable[[], str] = "nothing was found",
+    nobody: str | Callable[[], str],
 ) -> int:
     """Ask, and show the answer. Exit code 1 if it is empty."""
     if output is Output.PARQUET and to is None and sys.stdout.isatty():
@@ -221,11 +223,11 @@ def answer(
     return EXIT_OK
 
 
-def asks(nobody: str) -> Callable[[Callable[..., "Question"]], Callable[..., int]]:
+def asks(nobody: str = "nothing was found") -> Callable[[Callable[..., "Made"]], Callable[..., int]]:
     """A command for a question: its options make the question, and these say where it is asked and how the
-    answer looks. `nobody` is said of an empty one."""
+    answer looks. `nobody` is said of an empty one; or the question comes with what is."""
 
-    def command(made: Callable[..., "Question"]) -> Callable[..., int]:
+    def command(made: Callable[..., "Made"]) -> Callable[..., int]:
         def ask(
             tables: TablesDir = None,
             journal: JournalDir = None,
@@ -235,14 +237,16 @@ def asks(nobody: str) -> Callable[[Callable[..., "Question"]], Callable[..., int
             to: To = None,
             **options: Any,
         ) -> int:
-            return answer(made(**options), Where(tables, journal, master, remote), output, to, nobody=nobody)
+            asked = made(**options)
+            question, say = asked if isinstance(asked, tuple) else (asked, nobody)
+            return answer(question, Where(tables, journal, master, remote), output, to, nobody=say)
 
         *common, _ = signature(ask).parameters.values()
-        asked = wraps(made)(ask)
-        asked.__dict__["__signature__"] = Signature([*signature(made).parameters.values(), *common])
+        whole = wraps(made)(ask)
+        whole.__dict__["__signature__"] = Signature([*signature(made).parameters.values(), *common])
         hints = {each.name: each.annotation for each in common}
-        asked.__annotations__ = {**made.__annotations__, **hints, "return": int}
-        return asked
+        whole.__annotations__ = {**made.__annotations__, **hints, "return": int}
+        return whole
 
     return command
 
@@ -286,6 +290,20 @@ def _opened(to: Path | None) -> Any:
 def _stdout() -> IO[bytes]:
     sys.stdout.flush()
     return sys.stdout.buffer
+
+
+@contextmanager
+def changing(tables: "Tables", master: str | None, doing: str) -> Iterator[Any]:
+    """A session in this process, for the one that changes them."""
+    from rostra.history import session
+    from rostra.history.progress import progress, waiting
+
+    with waiting("starting Spark"):
+        spark = session.start(master or session.HERE, app=f"rostra history, {doing}")
+    from rostra.history.ingest import locked
+
+    with session.lent(spark), locked(spark, tables), progress(spark, doing):
+        yield spark
 
 
 def tables_to_change(tables: str | None) -> "Tables":

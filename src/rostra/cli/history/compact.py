@@ -1,7 +1,7 @@
 """`rostra history compact`: many small batches become one."""
 
 from rostra.cli.common import EXIT_OK, remark
-from rostra.cli.history.common import Master, TablesDir, tables_to_change
+from rostra.cli.history.common import Master, TablesDir, changing, tables_to_change
 
 
 def compact(tables: TablesDir = None, master: Master = None) -> int:
@@ -15,15 +15,9 @@ def compact(tables: TablesDir = None, master: Master = None) -> int:
         rostra history compact -t /srv/tables
     """
     found = tables_to_change(tables)
-    from rostra.history import session
-    from rostra.history.progress import progress, waiting
+    with changing(found, master, "compacting") as spark:
+        from rostra.history.compact import Compaction
 
-    with waiting("starting Spark"):
-        spark = session.start(master or session.HERE, app="rostra history compact")
-    from rostra.history.compact import Compaction
-    from rostra.history.ingest import locked
-
-    with session.lent(spark), locked(spark, found), progress(spark, "compacting"):
         merged = Compaction(spark, found).everything()
     remark(f"{merged} batches are one now" if merged > 1 else "there was one already")
     return EXIT_OK

@@ -5,18 +5,13 @@ from typing import Annotated
 
 import typer
 
-from rostra.cli.common import EXIT_OK, command, remark
+from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.history.common import TablesDir
-from rostra.cli.house import HouseCommand
 from rostra.errors import BadInput
 
 
 class Kind(StrEnum):
     DELTA = "delta"
-
-
-def register(app: typer.Typer) -> None:
-    app.command(cls=HouseCommand)(command(export))
 
 
 def export(

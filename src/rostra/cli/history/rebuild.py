@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from rostra.cli.common import EXIT_OK, remark
-from rostra.cli.history.common import Master, TablesDir, tables_to_change
+from rostra.cli.history.common import Master, TablesDir, changing, tables_to_change
 
 
 def rebuild(
@@ -32,18 +32,10 @@ def rebuild(
         rostra history rebuild -t /srv/tables
     """
     found = tables_to_change(tables)
-    from rostra.history import session
-    from rostra.history.progress import progress, waiting
     from rostra.history.rebuild import REBUILT, check
-
-    found.place.check_commits()
-    chosen = tuple(names or REBUILT)
-    check(chosen)
-    with waiting("starting Spark"):
-        spark = session.start(master or session.HERE, app="rostra history rebuild")
-    from rostra.history.ingest import locked
     from rostra.history.rebuild import rebuild as make_anew
 
-    with session.lent(spark), locked(spark, found), progress(spark, "rebuilding"):
+    chosen = check(names or REBUILT)
+    with changing(found, master, "rebuilding") as spark:
         make_anew(spark, found, chosen, tell=lambda table, rows: remark(f"{table}: {rows:,} rows"))
     return EXIT_OK

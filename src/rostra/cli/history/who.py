@@ -1,19 +1,21 @@
 """`rostra history who`: who was in a group at a time, as seen from a place."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rostra.cli.common import remark
 from rostra.cli.history.asking import CLOCKS, SeenFrom, the_group, the_place, the_time
-from rostra.cli.history.common import Format, JournalDir, Master, Output, Remote, TablesDir, To, Where, answer
+from rostra.cli.history.common import asks
 from rostra.cli.history.times import At, say_time
 
 if TYPE_CHECKING:
-    from rostra.history.archive import Archive
+    from rostra.history.archive import Archive, Question
     from rostra.history.narrow import Frame
 
 
+@asks()
 def who(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="chess, or chess@eu if there are several.")],
     at: At = None,
@@ -22,13 +24,7 @@ def who(
         int | None,
         typer.Option("--view", metavar="N", min=0, help="Of an agreed group: the members of view N."),
     ] = None,
-    tables: TablesDir = None,
-    journal: JournalDir = None,
-    master: Master = None,
-    remote: Remote = None,
-    output: Format = Output.TABLE,
-    to: To = None,
-) -> int:
+) -> "tuple[Question, Callable[[], str]]":
     """Who was in a group at a time, as the hosts of a place saw it.
 
     The answer is what the hosts that followed the group saw then; where they differed, it names the hosts
@@ -55,7 +51,8 @@ def who(
             asked = 1
             return who_view(archive.table("views"), name, view, place)
         then = the_time(archive, at)
-        asked_of, asked = few(followers(archive.table("follows"), name, then, place, archive.lived))
+        asked_of, rows = few(followers(archive.table("follows"), name, then, place, archive.lived))
+        asked = rows.num_rows
         many, first = archive.catalogue.open_ends(then)
         if first is not None:
             remark(
@@ -64,7 +61,7 @@ def who(
             )
         if asked:
             remark(f"as seen by {asked} host{'s' * (asked != 1)} in {place}; {CLOCKS}")
-        elif (agreed := few(who_agreed(archive.table("views"), name, then, place)))[1]:
+        elif (agreed := few(who_agreed(archive.table("views"), name, then, place)))[1].num_rows:
             remark(f"as the members of {name} in {place} were given it; {CLOCKS}")
             return agreed[0].orderBy("world", "view", "rank")
         else:
@@ -78,4 +75,4 @@ def who(
             return f"no member in {seen_from} was given view {view} of it, as far as the journals go"
         return "no member was seen in it" if asked else "which is not the same as no members"
 
-    return answer(question, Where(tables, journal, master, remote), output, to, nobody=nobody)
+    return question, nobody

@@ -37,13 +37,11 @@ def why(
     """
 
     def question(archive: "Archive") -> "Frame":
-        from rostra.history.narrow import around_removal, with_agreed
-        from rostra.history.questions.why import why as ask
+        from rostra.history.narrow import why as ask
 
         about = parse_subject(subject)
         place, then = the_place(archive, seen_from), the_time(archive, at)
         remark(CLOCKS)
-        story = ask(around_removal(archive, about, then, place), about, then, place)
-        return with_agreed(story, archive, about, then, place)
+        return ask(archive, about, then, place)
 
     return question

@@ -18,18 +18,20 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.errors import BadInput
 from rostra.history.audits.all_or_none import all_or_none
 from rostra.history.audits.both_sides_told import both_sides_told
-from rostra.history.audits.coverage import COVERAGE, coverage
+from rostra.history.audits.coverage import COVERAGE as COVERAGE
+from rostra.history.audits.coverage import coverage as coverage
 from rostra.history.audits.every_change import every_change
-from rostra.history.audits.evidence import Evidence, Judged
+from rostra.history.audits.evidence import Evidence as Evidence
+from rostra.history.audits.evidence import Judged
 from rostra.history.audits.exact_list import exact_list
 from rostra.history.audits.facts import OfWorld
 from rostra.history.audits.fifo_gap_free import fifo_gap_free
-from rostra.history.audits.findings import DOUBTS, FINDINGS
+from rostra.history.audits.findings import DOUBTS as DOUBTS
+from rostra.history.audits.findings import FINDINGS as FINDINGS
 from rostra.history.audits.heals_alone import heals_alone
 from rostra.history.audits.members_listed import members_listed
 from rostra.history.audits.one_leader import one_leader
@@ -43,7 +45,7 @@ from rostra.history.audits.total_order import total_order
 from rostra.history.audits.watch_complete import watch_complete, watch_complete_at_hand
 from rostra.history.audits.why import why, why_at_hand
 from rostra.history.schemas import NEW_NAMES
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped
 from rostra.history.spelling import closest
 
 
@@ -181,36 +183,28 @@ PROMISES: Final[Mapping[str, Promise]] = {
     )
 }
 
-VERDICTS: Final = StructType(
-    [
-        StructField("promise", StringType(), nullable=False),
-        StructField("world", StringType(), nullable=False),
-        StructField("answer", StringType(), nullable=False),  # yes | no | cannot tell
-        StructField("judged", LongType(), nullable=False),  # how many things
-        StructField("broken", LongType(), nullable=False),  # how many of them broke it
-        StructField("doubts", LongType(), nullable=False),  # places where rows are missing
-        StructField(
-            "share", DoubleType(), nullable=False
-        ),  # of all hosts' and servers' time: could be judged
-        StructField("first_at", TimestampType(), nullable=True),  # of the first offence, or the first doubt
-        StructField("why", StringType(), nullable=True),  # the first offence, or why it cannot be told
-    ]
+VERDICTS: Final = schema(
+    promise="text",
+    world="text",
+    answer="text",  # yes | no | cannot tell
+    judged="int64",  # how many things
+    broken="int64",  # how many of them broke it
+    doubts="int64",  # places where rows are missing
+    share="double",  # of all hosts' and servers' time: could be judged
+    first_at="time?",  # of the first offence, or the first doubt
+    why="text?",  # the first offence, or why it cannot be told
 )
 
-LINES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("offence", LongType(), nullable=False),  # number of the offence, from 1
-        StructField(
-            "place", LongType(), nullable=False
-        ),  # lines before (negative) and after it; 0 is the row
-        StructField("writer", StringType(), nullable=False),
-        StructField("epoch", LongType(), nullable=False),
-        StructField("seq", LongType(), nullable=False),
-        StructField("at", TimestampType(), nullable=False),
-        StructField("kind", StringType(), nullable=False),
-        StructField("line", StringType(), nullable=False),  # everything else that the row says, as JSON
-    ]
+LINES: Final = schema(
+    world="text",
+    offence="int64",  # number of the offence, from 1
+    place="int64",  # lines before (negative) and after it; 0 is the row
+    writer="text",
+    epoch="int64",
+    seq="int64",
+    at="time",
+    kind="text",
+    line="text",  # everything else that the row says, as JSON
 )
 
 
@@ -363,22 +357,3 @@ def lines_around(events: DataFrame, found: DataFrame, lines: int = 3) -> DataFra
     shown = {"world", "writer", "role", "epoch", "seq", "at", "kind", "nth", "of", "virtual_s"}
     said = [name for name in events.columns if name not in shown | {*NEW_NAMES.values()}]
     return shaped(placed.where(F.col("place").between(-lines, lines)), LINES, line=F.to_json(F.struct(*said)))
-
-
-__all__ = [
-    "COVERAGE",
-    "DOUBTS",
-    "FINDINGS",
-    "LINES",
-    "PROMISES",
-    "VERDICTS",
-    "Evidence",
-    "Promise",
-    "coverage",
-    "findings",
-    "judge",
-    "lines_around",
-    "offences",
-    "promise_called",
-    "verdicts",
-]

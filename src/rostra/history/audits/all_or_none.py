@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS
 from rostra.history.audits.orders import if_ordered, orders, with_tails
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 
 @if_ordered
@@ -27,12 +27,11 @@ def all_or_none(evidence: Evidence) -> DataFrame:
     rows = rows.join(F.broadcast(sent), list(group), "left_anti")
     positions = F.col("last") - F.col("first")
     went_on = rows.where(F.col("cause") == "view").withColumn("broken", F.col("count") < positions)
-    left_out = F.format_string(
-        "members on %s were given %s of the %s messages of view %s of %s, and went on to the next view",
-        "writer",
-        F.col("count").cast("string"),
-        positions.cast("string"),
-        *("view", "group"),
+    left_out = said(
+        "members on {writer} were given {count} of the {positions} messages of view {view} of"
+        " {group}, and went"
+        " on to the next view",
+        positions=positions,
     )
     nexts = (
         rows.where(F.col("base").isNotNull() & F.col("fence").isNotNull())
@@ -48,12 +47,10 @@ def all_or_none(evidence: Evidence) -> DataFrame:
         .join(F.broadcast(nexts), [*group, "view"])
         .withColumn("broken", F.col("last") >= F.col("next_at"))
     )
-    alone = F.format_string(
-        "members on %s were given position %s of view %s of %s, and %s went on at %s without it",
-        "writer",
-        F.col("last").cast("string"),
-        *("view", "group", "by"),
-        F.col("next_at").cast("string"),
+    alone = said(
+        "members on {writer} were given position {last} of view {view} of {group}, and {by} went"
+        " on at {next_at}"
+        " without it"
     )
     return shaped(went_on, FINDINGS, text=F.when(F.col("broken"), left_out)).unionByName(
         shaped(beyond, FINDINGS, text=F.when(F.col("broken"), alone))

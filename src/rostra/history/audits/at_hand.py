@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rostra.history.arrow import STAYS_IN_ARROW, spelled
+from rostra.history.arrow import STAYS_IN_ARROW, spelled_out
 from rostra.history.arrow_fast_path import (
     EventSource,
     SegmentRun,
@@ -55,11 +55,6 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def plain(rows: pa.Table) -> pa.Table:
-    """With words spelled out, as Spark wants them."""
-    return rows.cast(pa.schema([pa.field(field.name, spelled(field.type)) for field in rows.schema]))
-
-
 def homes(origin: EventSource) -> pa.Table:
     """The joins and leaves that members' own agents accepted."""
 
@@ -91,7 +86,7 @@ def went_back(origin: EventSource) -> tuple[pa.Table, Mapping[str, int]]:
 
     each = [those for run in here(origin, found) for those in run]
     broken = [rows for rows, _ in each]
-    return plain(joined([FINDINGS_IN_ARROW.empty_table(), *broken])), summed(fine for _, fine in each)
+    return spelled_out(joined([FINDINGS_IN_ARROW.empty_table(), *broken])), summed(fine for _, fine in each)
 
 
 class Notable(NamedTuple):
@@ -106,7 +101,7 @@ def notable(origin: EventSource, homes: pa.Table) -> Notable:
     each = [those for run in found for those in run]
     speaking = frozenset[tuple[str, str]]().union(*(those.speaking for those in each))
     return Notable(
-        plain(joined([those.rows for those in each])), summed(those.removed for those in each), speaking
+        spelled_out(joined([those.rows for those in each])), summed(those.removed for those in each), speaking
     )
 
 
@@ -149,7 +144,7 @@ def sights(
 
     lies, obstructed = zip(*here(origin, found), strict=True)
     found_lies = [LIES_IN_ARROW.empty_table(), *(rows for those in lies for rows in those)]
-    return joined(found_lies), plain(joined(obstructed))
+    return joined(found_lies), spelled_out(joined(obstructed))
 
 
 class Untold(NamedTuple):

@@ -18,7 +18,7 @@ from rostra.history.audits.evidence import Evidence, judged_with, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import FAULT_HOURS, fault_hours, sharing
 from rostra.history.places import host_of, way
-from rostra.history.shape import seconds, shaped
+from rostra.history.shape import said, seconds, shaped
 
 BOUND_S: Final = 30.0
 """Longer than any profile takes to give up a silent neighbour and to say so everywhere."""
@@ -63,9 +63,7 @@ def _late(evidence: Evidence, bound_s: float) -> DataFrame:
         "took_s", seconds(F.col("from_at"), F.col("until_at"))
     )
     late = F.col("took_s") > bound_s
-    text = F.format_string(
-        f"%s was not told within {bound_s:g} s that it lost %s in %s", "seen_by", "member", "group"
-    )
+    text = said(f"{{seen_by}} was not told within {bound_s:g} s that it lost {{member}} in {{group}}")
     return shaped(
         undoubted(
             awake.where(late | (F.col("left_at") == F.col("until_at"))),
@@ -104,7 +102,7 @@ def _twice(evidence: Evidence) -> DataFrame:
         .where(F.col("time") > F.coalesce("downs", F.lit(0)))
     )
     broken = undoubted(told_again, evidence.doubted, F.array("accuser", "writer"), F.col("at"))
-    text = F.format_string("%s was told twice of one failure of %s", "observer", "accused")
+    text = said("{observer} was told twice of one failure of {accused}")
     return shaped(broken, FINDINGS, text=text)
 
 
@@ -142,5 +140,5 @@ def _alone(evidence: Evidence) -> DataFrame:
             through=way(F.col("writer"), there),
         ),
         FINDINGS,
-        text=F.format_string("%s was told of %s alone, not of its domain", "writer", "member"),
+        text=said("{writer} was told of {member} alone, not of its domain"),
     )

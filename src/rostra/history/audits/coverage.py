@@ -3,19 +3,17 @@
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DateType, DoubleType, StringType, StructField, StructType
 
 from rostra.history.audits.evidence import Evidence
+from rostra.history.shape import schema
 
-COVERAGE: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("day", DateType(), nullable=False),  # UTC
-        StructField("place", StringType(), nullable=False),  # path of a host or domain
-        StructField("seconds", DoubleType(), nullable=False),  # from its first row on, to the world's newest
-        StructField("known_s", DoubleType(), nullable=False),  # without those in doubt
-        StructField("share", DoubleType(), nullable=False),
-    ]
+COVERAGE: Final = schema(
+    world="text",
+    day="date",  # UTC
+    place="text",  # path of a host or domain
+    seconds="double",  # from its first row on, to the world's newest
+    known_s="double",  # without those in doubt
+    share="double",
 )
 
 

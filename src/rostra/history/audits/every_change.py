@@ -22,7 +22,7 @@ from rostra.history.audits.truth import lies, meeting
 from rostra.history.audits.views import agreed_groups, if_agreed, sights
 from rostra.history.places import host_of, way
 from rostra.history.questions.stays import memberships
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 BOUND_S: Final = 60.0
 """Longer than a set takes to form again, with all that its hosts hold."""
@@ -39,14 +39,12 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     calm = working(evidence, bound_s)
     here = F.col("seen_by")
     offences = too_long(evidence, lies(found.seen, home, looking), calm)
-    text = F.concat(
-        F.col("seen_by"),
-        F.when(F.col("what") == "missing", " has a view without ").otherwise(" has a view with "),
-        F.col("member"),
-        F.lit(" of "),
-        F.col("group"),
-        F.when(F.col("what") == "missing", ", which joined").otherwise(", which is gone"),
-        F.lit(f", {bound_s:g} s after everything works"),
+    is_missing = F.col("what") == "missing"
+    text = said(
+        f"{{seen_by}} has a view {{how}} {{member}} of {{group}}, which {{is}}, {bound_s:g} s"
+        f" after everything works",
+        how=F.when(is_missing, "without").otherwise("with"),
+        **{"is": F.when(is_missing, "joined").otherwise("is gone")},
     )
     key = ("world", "seen_by", "epoch", "group", "from_at")
     stuck = undoubted(
@@ -59,9 +57,7 @@ def every_change(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         F.col("moment"),
         since=F.col("from_at"),
     )
-    blocked = F.format_string(
-        f"members on %s are blocked in %s, {bound_s:g} s after everything works", "seen_by", "group"
-    )
+    blocked = said(f"members on {{seen_by}} are blocked in {{group}}, {bound_s:g} s after everything works")
     fine = meeting(evidence, looking, calm).groupBy(*key).agg(F.min("moment").alias("moment"))
     return (
         shaped(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from rostra.history.arrow_fast_path import (
     HERE_ROWS,
@@ -39,19 +39,14 @@ from rostra.history.questions.lives import LIVES, holes, parts
 from rostra.history.questions.stays import ended_with_lives, memberships, stays
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, columns_of
+from rostra.history.shape import schema
 from rostra.history.tuning import SMALL_ROWS, TINY_ROWS
 
 LIVED: Final = StructType([LIVES[name] for name in AuditedLife._fields])
 LOOKING: Final = StructType(FOLLOWS.fields[:-1])
 
 
-def texts(*names: str) -> StructType:
-    return StructType([StructField(name, StringType()) for name in names])
-
-
-TIMES: Final = StructType(
-    [*texts("world"), StructField("oldest", TimestampType()), StructField("newest", TimestampType())]
-)
+TIMES: Final = schema(world="text?", oldest="time?", newest="time?")
 
 
 def leave() -> Column:
@@ -201,6 +196,16 @@ class Evidence:
         return self.few(self.facts.lived, LIVED)
 
     @cached_property
+    def alive(self) -> DataFrame:
+        """The lives of which there are rows, as the question `lives` says them."""
+        return self.few(self.facts.lives, LIVED)
+
+    @cached_property
+    def memberships(self) -> DataFrame:
+        """As the question of this name says them."""
+        return self.once(memberships(self.of("member-joined", "member-left"), self.alive))
+
+    @cached_property
     def doubts(self) -> DataFrame:
         return self.few(self.facts.doubts, DOUBTS)
 
@@ -232,7 +237,7 @@ class Evidence:
         """Groups that speak: world, group. Their members are told of without stamps, and twice: by the
         servers and among what is said. So what was told of them cannot be matched with what happened."""
         if self.at_hand is not None:
-            return self.few(sorted(self.notable.speaking), texts("world", "group"))
+            return self.few(sorted(self.notable.speaking), schema(world="text?", group="text?"))
         told = self.of("absolute", "joined").where(F.col("change") == "joined")
         return self.keep(told.where(F.col("stamp").isNull()).select("world", "group").distinct())
 
@@ -273,18 +278,18 @@ class Evidence:
     @cached_property
     def homes(self) -> DataFrame:
         """Hosts whose journals are here: world, home. Whether members of other hosts exist is not known."""
-        return self.few(self.facts.homes, texts("world", "home"))
+        return self.few(self.facts.homes, schema(world="text?", home="text?"))
 
     @cached_property
     def accusers(self) -> DataFrame:
         """Writers whose journals are here, from a beginning on: world, accuser."""
-        return self.few(self.facts.accusers, texts("world", "accuser"))
+        return self.few(self.facts.accusers, schema(world="text?", accuser="text?"))
 
     @cached_property
     def downs(self) -> DataFrame:
         """Who gave up whom, and when: world, accuser, accused, down_at."""
-        down_at = StructField("down_at", TimestampType())
-        return self.few(self.facts.downs, texts("world", "accuser", "accused").add(down_at))
+        downs = schema(world="text?", accuser="text?", accused="text?", down_at="time?")
+        return self.few(self.facts.downs, downs)
 
     @cached_property
     def stays(self) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 THE_RECEIVER_LEFT: Final = "the receiver left"
 
@@ -55,18 +55,8 @@ def fifo_gap_free(evidence: Evidence) -> DataFrame:
         .when(F.col("first") < F.col("owed"), "delivered again, or out of order")
     )
     named = judged.withColumn("wrong", wrong)
-    text = F.concat(
-        F.col("observer"),
-        F.lit(": messages of "),
-        F.col("member"),
-        F.lit(" in "),
-        F.col("group"),
-        F.lit(" were "),
-        F.col("wrong"),
-        F.lit(": "),
-        F.col("first").cast("string"),
-        F.lit(" came"),
-        F.coalesce(F.concat(F.lit(" where "), F.col("owed").cast("string"), F.lit(" was due")), F.lit("")),
+    text = said(
+        "{observer}: messages of {member} in {group} were {wrong}: {first} came[ where {owed} was due]"
     )
     is_wrong = F.col("wrong").isNotNull()
     found = undoubted(

@@ -18,42 +18,31 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from rostra.history.audits.facts import LOST_TAIL, OPEN_END, UNKNOWN_IN_LIFE, Doubt
+from rostra.history.shape import schema
 
-FINDINGS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        # null: it looks broken, and rows that are missing could explain it
-        StructField("broken", BooleanType(), nullable=True),
-        StructField("at", TimestampType(), nullable=False),  # when it was judged, or broke
-        StructField("writer", StringType(), nullable=True),  # whose journal shows it
-        StructField("epoch", LongType(), nullable=True),
-        StructField("seq", LongType(), nullable=True),  # the row that broke it; null: no one row did
-        StructField("text", StringType(), nullable=True),  # what is wrong, for people
-    ]
+FINDINGS: Final = schema(
+    world="text",
+    # null: it looks broken, and rows that are missing could explain it
+    broken="bool?",
+    at="time",  # when it was judged, or broke
+    writer="text?",  # whose journal shows it
+    epoch="int64?",
+    seq="int64?",  # the row that broke it; null: no one row did
+    text="text?",  # what is wrong, for people
 )
 
-DOUBTS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("writer", StringType(), nullable=False),
-        StructField("epoch", LongType(), nullable=False),
-        # hole | lost tail | open end; of a whole life: clock | contradiction
-        StructField("what", StringType(), nullable=False),
-        StructField("from_at", TimestampType(), nullable=False),
-        StructField("until_at", TimestampType(), nullable=True),  # when the writer was heard of again
-        StructField("rows", LongType(), nullable=True),  # how many are missing; null: unknown
-    ]
+DOUBTS: Final = schema(
+    world="text",
+    writer="text",
+    epoch="int64",
+    # hole | lost tail | open end; of a whole life: clock | contradiction
+    what="text",
+    from_at="time",
+    until_at="time?",  # when the writer was heard of again
+    rows="int64?",  # how many are missing; null: unknown
 )
 
 

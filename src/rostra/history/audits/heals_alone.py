@@ -17,7 +17,7 @@ from rostra.history.audits.facts import waiting
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import CALM_HOURS, calm_hours, meeting, sharing
 from rostra.history.places import host_of, way
-from rostra.history.shape import seconds, shaped
+from rostra.history.shape import said, seconds, shaped
 
 BOUND_S: Final = 60.0
 """Longer than any profile takes to meet again and to merge."""
@@ -64,9 +64,7 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         writer="seen_by",
         epoch=F.lit(None),
         seq=F.lit(None),
-        text=F.format_string(
-            f"%s did not see %s in %s again within {bound_s:g} s", "seen_by", "member", "group"
-        ),
+        text=said(f"{{seen_by}} did not see {{member}} in {{group}} again within {bound_s:g} s"),
     ).unionByName(
         shaped(
             healed.groupBy(*key).agg(F.min("until_at").alias("at")),

@@ -12,28 +12,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
-_TYPES: Final[dict[DataType, pa.DataType]] = {
-    StringType(): pa.string(),
-    LongType(): pa.int64(),
-    IntegerType(): pa.int32(),
-    DoubleType(): pa.float64(),
-    BooleanType(): pa.bool_(),
-    DateType(): pa.date32(),
-    TimestampType(): pa.timestamp("us", tz="UTC"),
-}
+from rostra.history.arrow import arrow_schema
 
 FEW_ROWS: Final = 10_000
 """They travel with every plan that needs them."""
@@ -65,16 +46,7 @@ def handed_on(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFr
 def table_of(rows: Collection[tuple[Any, ...]], schema: StructType) -> pa.Table:
     """In Arrow, with columns for as many values of each row as the schema has. Times are microseconds since
     1970."""
-    fields = pa.schema([pa.field(field.name, _in_arrow(field.dataType)) for field in schema])
+    fields = arrow_schema(schema)
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     made = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=False)]
     return pa.table(made, schema=fields)
-
-
-def _in_arrow(kind: DataType) -> pa.DataType:
-    """As Spark has it, to the name of a list's element."""
-    if isinstance(kind, ArrayType):
-        return pa.list_(pa.field("element", _in_arrow(kind.elementType)))
-    if isinstance(kind, StructType):
-        return pa.struct([pa.field(field.name, _in_arrow(field.dataType)) for field in kind])
-    return _TYPES[kind]

@@ -20,7 +20,8 @@ from rostra.history.audits.facts import Calm
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.truth import lies, meeting
 from rostra.history.places import way
-from rostra.history.shape import shaped
+from rostra.history.questions.lives import ends
+from rostra.history.shape import said, shaped, sums
 
 BOUND_S: Final = 150.0
 """Longer than registrars, circuits and claims take to be there again, and two leases to be over."""
@@ -39,7 +40,7 @@ def stood(evidence: Evidence) -> DataFrame:
     return (
         rows.select(*STORY, "seq", "at", "what", "domain")
         .withColumn("next_at", F.lead("at").over(story))
-        .join(F.broadcast(_ends(evidence)), ["world", "writer", "epoch"], "left")
+        .join(F.broadcast(ends(evidence.lived)), ["world", "writer", "epoch"], "left")
         .where(F.col("what") != "out")
         .select(
             *(*STORY, "what", "domain", F.col("at").alias("from_at")),
@@ -66,7 +67,7 @@ def listed(evidence: Evidence) -> DataFrame:
         rows.select(*STORY, "seq", "at", "what", "member", "change")
         .withColumn("term", F.coalesce(F.count_if(over).over(before), F.lit(0)))
         .withColumn("over_at", F.max(F.when(over, F.col("at"))).over(term))
-        .join(F.broadcast(_ends(evidence)), ["world", "writer", "epoch"], "left")
+        .join(F.broadcast(ends(evidence.lived)), ["world", "writer", "epoch"], "left")
         .where(~over)
         .withColumn("left_at", F.coalesce(F.lead("at").over(of_member), F.col("over_at"), F.col("life_end")))
         .where(F.col("change") == "joined")
@@ -84,7 +85,7 @@ def at_home(evidence: Evidence) -> DataFrame:
     return (
         rows.select(*STORY, "seq", "at", "member", "change")
         .withColumn("next_at", F.lead("at").over(story))
-        .join(F.broadcast(_ends(evidence)), ["world", "writer", "epoch"], "left")
+        .join(F.broadcast(ends(evidence.lived)), ["world", "writer", "epoch"], "left")
         .where(F.col("change") == "joined")
         .select(
             *("world", "group", "member", F.col("at").alias("joined_at")),
@@ -93,32 +94,14 @@ def at_home(evidence: Evidence) -> DataFrame:
     )
 
 
-def _ends(evidence: Evidence) -> DataFrame:
-    ended = F.when(F.col("ended_by").isNotNull(), F.col("last_at"))
-    return evidence.lived.select("world", "writer", "epoch", ended.alias("life_end"))
-
-
 def while_wrong(counts: DataFrame, key: list[str], wrong: Column) -> DataFrame:
     """From intervals with numbers (`from_at`, `until_at`, and columns that are summed while they last): those
     in which the sums are wrong, as long as they are; the key, from_at, until_at."""
     names = [name for name in counts.columns if name not in (*key, "from_at", "until_at")]
-
-    def step(at: str, by: int) -> Column:
-        return F.struct(F.col(at).alias("at"), *[(F.col(name) * by).alias(name) for name in names])
-
-    steps = (
-        counts.select(*key, F.explode(F.array(step("from_at", 1), step("until_at", -1))).alias("step"))
-        .where(F.col("step.at").isNotNull())
-        .groupBy(*key, F.col("step.at").alias("at"))
-        .agg(*[F.sum(f"step.{name}").alias(name) for name in names])
-    )
     story = Window.partitionBy(*key).orderBy("at")
-    so_far = story.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    for name in names:
-        steps = steps.withColumn(f"{name}_now", F.sum(name).over(so_far))
-    sums = steps.select(*key, "at", *[F.col(f"{name}_now").alias(name) for name in names])
     return (
-        sums.withColumn("wrong", wrong)
+        sums(counts, key, "from_at", "until_at", **{name: name for name in names})
+        .withColumn("wrong", wrong)
         .withColumn("was", F.lag("wrong").over(story))
         .where(F.col("was").isNull() | (F.col("was") != F.col("wrong")))
         .withColumn("until_at", F.lead("at").over(story))
@@ -155,14 +138,12 @@ def lists_judged(evidence: Evidence, bound_s: float, *wrongs: str) -> DataFrame:
     calm, led = working(evidence, bound_s), evidence.once(leading(evidence))
     found = lies(listed(evidence), at_home(evidence), led).where(F.col("what").isin(*wrongs))
     broken = too_long(evidence, found, calm)
-    text = F.concat(
-        F.col("seen_by"),
-        F.lit(" leads "),
-        F.col("group"),
-        F.when(F.col("what") == "missing", " and does not list ").otherwise(" and lists "),
-        F.col("member"),
-        F.when(F.col("what") == "missing", ", which is in it").otherwise(", which is gone"),
-        F.lit(f", {bound_s:g} s after everything works"),
+    is_missing = F.col("what") == "missing"
+    text = said(
+        f"{{seen_by}} leads {{group}} and {{does}} {{member}}, which {{is}}, {bound_s:g} s after"
+        f" everything works",
+        does=F.when(is_missing, "does not list").otherwise("lists"),
+        **{"is": F.when(is_missing, "is in it").otherwise("is gone")},
     )
     nobody = {"epoch": F.lit(None), "seq": F.lit(None)}
     return shaped(broken, FINDINGS, at="moment", writer="seen_by", text=text, **nobody).unionByName(

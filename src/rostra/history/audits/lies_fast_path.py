@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.arrow import STAYS_IN_ARROW
+from rostra.history.arrow import STAYS_IN_ARROW, arrow_schema
 from rostra.history.arrow_fast_path import SegmentRun, read
 from rostra.history.audits.facts import Facts, rows_of
 from rostra.history.audits.truth import LIES
@@ -40,6 +40,8 @@ NEVER: Final = int(np.iinfo(np.int64).max)
 TIME: Final = pa.timestamp("us", tz="UTC")
 
 Numbers = NDArray[np.int64]
+
+LIES_IN_ARROW: Final = arrow_schema(LIES)
 
 
 class Known(NamedTuple):
@@ -215,14 +217,6 @@ def _lies(
         "mended": pa.array(mended[chosen]),
     }
     return pa.table([made[name] for name in LIES.names], schema=LIES_IN_ARROW)
-
-
-LIES_IN_ARROW: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("world", "seen_by", "group", "member", "what")),
-        *(("from_at", TIME), ("until_at", TIME), ("mended", pa.bool_())),
-    ]
-)
 
 
 def _us(times: pa.ChunkedArray) -> Numbers:

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from rostra.history.arrow_fast_path import SegmentRun, collected, is_one_of, origin_of, read
-from rostra.history.schemas import EVENTS
+from rostra.history.schemas import columns_of
 
 KINDS: Final = (
     *("started", "closing", "settled", "server-changed", "line-changed"),
@@ -25,7 +24,7 @@ COLUMNS: Final = (
     *("world", "writer", "role", "epoch", "seq", "at", "kind", "change", "nth"),
     *("group", "observers", "told", "peer", "life", "accuser"),
 )
-MARKS: Final = StructType([EVENTS[name] for name in COLUMNS])
+MARKS: Final = columns_of(*COLUMNS)
 
 
 def marks(events: DataFrame) -> pa.Table:
@@ -51,7 +50,7 @@ class Kinds(Struct, frozen=True):
 
     def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
         for rows in read(segment_run, ("kind",)):
-            yield pa.table({"kind": pc.unique(rows["kind"]).dictionary_decode()})
+            yield pa.table({"kind": pc.unique(rows["kind"]).cast(pa.string())})
 
 
 class Marks(Struct, frozen=True):

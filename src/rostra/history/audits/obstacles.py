@@ -14,32 +14,29 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from rostra.history.audits.facts import Fault
 from rostra.history.audits.kept import handed_on
 from rostra.history.places import places_between
+from rostra.history.shape import schema
 
 Numbers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Pair = tuple[str, str, str]  # world, host and host
 
 TIME: Final = pa.timestamp("us", tz="UTC")
-FOUND: Final = (
-    StructField("place", StringType()),
-    StructField("fault_from", TimestampType()),
-    StructField("fault_until", TimestampType()),
-)
+FOUND: Final = schema(place="text?", fault_from="time?", fault_until="time?")
 
 
 def in_the_way(intervals: DataFrame, faults: Iterable[Fault]) -> DataFrame:
     """Every interval (`world`, `seen_by`, `member`, `from_at`, `end`) with every fault on the way between the
     two that it shares time with: its place, fault_from, fault_until."""
-    schema = StructType([*intervals.schema.fields, *FOUND])
+    joined = StructType([*intervals.schema, *FOUND])
     found = lasting(faults)
     if not found:
-        return intervals.sparkSession.createDataFrame([], schema)
-    return intervals.mapInArrow(Obstacles(found), schema)
+        return intervals.sparkSession.createDataFrame([], joined)
+    return intervals.mapInArrow(Obstacles(found), joined)
 
 
 def met_here(spark: SparkSession, intervals: pa.Table, faults: Iterable[Fault]) -> DataFrame:

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.led_sets import BOUND_S, if_led, judged, stood, while_wrong
+from rostra.history.shape import said
 
 
 @if_led
@@ -15,5 +16,5 @@ def one_leader(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     leads = (F.col("what") == "leads").cast("int").alias("leaders")
     counts = there.select(*key, "from_at", "until_at", F.lit(1).alias("agents"), leads)
     wrong = while_wrong(counts, key, (F.col("agents") > 0) & (F.col("leaders") != 1))
-    text = F.format_string(f"%s has no leader, or several, {bound_s:g} s after everything works", "group")
+    text = said(f"{{group}} has no leader, or several, {bound_s:g} s after everything works")
     return judged(evidence, wrong, there, key, text, bound_s)

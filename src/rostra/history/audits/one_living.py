@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.views import absences, compared, given, if_agreed, living, shown, sights
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 BOUND_S: Final = 0.1
 """How far the clocks of two hosts may differ."""
@@ -29,11 +29,7 @@ def one_living(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     fences = compared(fenced, "world", "group", "fence", value="view").withColumn(
         "broken", F.col("view") != F.col("first_value")
     )
-    twice = F.format_string(
-        "fence %s of %s is view %s at %s, and %s at %s",
-        F.col("fence").cast("string"),
-        *("group", "view", "writer", "first_value", "first_writer"),
-    )
+    twice = said("fence {fence} of {group} is view {view} at {writer}, and {first_value} at {first_writer}")
     turns = given(evidence).where(F.col("fence").isNotNull() & F.col("fence_before").isNotNull())
     fell = undoubted(
         turns,
@@ -43,13 +39,7 @@ def one_living(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         since=F.col("at_before"),
         wrong=F.col("fence") < F.col("fence_before"),
     )
-    fallen = F.format_string(
-        "%s was given fence %s of %s, and before it %s",
-        "observer",
-        F.col("fence").cast("string"),
-        "group",
-        F.col("fence_before").cast("string"),
-    )
+    fallen = said("{observer} was given fence {fence} of {group}, and before it {fence_before}")
     is_wrong = F.coalesce("broken", F.lit(True))
     found = (
         shaped(fences, FINDINGS, text=F.when(F.col("broken"), twice)),
@@ -72,13 +62,9 @@ def _beside(evidence: Evidence, bound_s: float) -> DataFrame:
         .where((F.col("without_fence") > F.col("fence")) & (lasted_us > int(bound_s * 1e6)))
         .withColumn("at", began)
     )
-    text = F.format_string(
-        "%s lived in %s with fence %s, while %s lived with fence %s without it",
-        "observer",
-        "group",
-        F.col("fence").cast("string"),
-        "by",
-        F.col("without_fence").cast("string"),
+    text = said(
+        "{observer} lived in {group} with fence {fence}, while {by} lived with fence"
+        " {without_fence} without it"
     )
     writers = F.array("writer", "by")
     judged = undoubted(both, evidence.doubted, writers, F.col("at"), since=F.col("from_at"))

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.led_sets import BOUND_S, if_led, judged, stood, while_wrong
+from rostra.history.shape import said
 
 
 @if_led
@@ -18,7 +19,5 @@ def one_registrar(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     registrars = believed.drop("domain").withColumn("registrars", F.lit(1))
     key = ["world", "scope"]
     wrong = while_wrong(registrars, key, F.col("registrars") > 1)
-    text = F.format_string(
-        f"agents in %s believe in several registrars, {bound_s:g} s after everything works", "scope"
-    )
+    text = said(f"agents in {{scope}} believe in several registrars, {bound_s:g} s after everything works")
     return judged(evidence, wrong, there, key, text, bound_s)

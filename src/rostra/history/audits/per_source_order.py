@@ -19,7 +19,7 @@ from rostra.history.audits.evidence import Evidence, Judged
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.kept import handed_on
 from rostra.history.audits.order_fast_path import StampComparison
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 
 def per_source_order(evidence: Evidence) -> DataFrame:
@@ -76,9 +76,9 @@ def told_in_order(events: DataFrame, origin: EventSource | None = None) -> DataF
         by_observer,
         FINDINGS,
         broken=F.lit(True),
-        text=F.format_string(
-            "%s was told of %s in %s as of %s.%s, after %s.%s",
-            *("observer", "member", "group", "life", "stamp", "life_before", "stamp_before"),
+        text=said(
+            "{observer} was told of {member} in {group} as of {life}.{stamp}, after"
+            " {life_before}.{stamp_before}"
         ),
     )
     return fine.unionByName(broken)
@@ -99,7 +99,7 @@ def links_alternate(evidence: Evidence) -> DataFrame:
             since=F.col("at"),
         ),
         FINDINGS,
-        text=F.format_string("%s reported %s %s twice running", "writer", "peer", F.substring("kind", 6, 9)),
+        text=said("{writer} reported {peer} {how} twice running", how=F.substring("kind", 6, 9)),
     )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.views import compared, given, if_agreed, shown
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 
 @if_agreed
@@ -21,9 +21,7 @@ def same_view(evidence: Evidence) -> DataFrame:
     lists = compared(shown(evidence), "world", "group", "view", value="digest").withColumn(
         "broken", F.col("digest") != F.col("first_value")
     )
-    other = F.format_string(
-        "%s has another list as view %s of %s than %s", "writer", "view", "group", "first_writer"
-    )
+    other = said("{writer} has another list as view {view} of {group} than {first_writer}")
     turns = given(evidence)
     back = undoubted(
         turns,
@@ -33,9 +31,7 @@ def same_view(evidence: Evidence) -> DataFrame:
         since=F.col("at_before"),
         wrong=F.col("place") < F.col("place_before"),
     )
-    backwards = F.format_string(
-        "%s was given view %s of %s, and before it %s", "observer", "view", "group", "view_before"
-    )
+    backwards = said("{observer} was given view {view} of {group}, and before it {view_before}")
     is_wrong = F.coalesce("broken", F.lit(True))
     return shaped(lists, FINDINGS, text=F.when(F.col("broken"), other)).unionByName(
         shaped(back, FINDINGS, text=F.when(is_wrong, backwards))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence, judged_with
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.places import host_of, way
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 BOUND_S: Final = 0.2
 """Less than a view change takes on any wide-area network, and more than a busy machine adds."""
@@ -80,13 +80,13 @@ def smooth_join(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         through=way(F.col("writer"), host_of(F.col("member"))),
         reached=F.col("since"),
     )
-    text = F.format_string(
-        "%s waited %d ms longer than usual for messages of %s in %s while %s came or went, and none was lost",
-        F.element_at("observers", 1),
-        (F.col("latency_us") / 1000).cast("long"),
-        "member",
-        "group",
-        "change.who",
+    text = said(
+        "{observer} waited {late_ms} ms longer than usual for messages of {member} in {group}"
+        " while {who} came or"
+        " went, and none was lost",
+        observer=F.element_at("observers", 1),
+        late_ms=(F.col("latency_us") / 1000).cast("long"),
+        who=F.col("change.who"),
     )
     return shaped(broken, FINDINGS, text=text).unionByName(
         shaped(judged.where(~F.col("broken")), FINDINGS, broken=F.lit(False), text=F.lit(None))

@@ -19,16 +19,14 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.facts import Calm, met
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.obstacles import FOUND
 from rostra.history.audits.owed import owed
 from rostra.history.audits.truth import meeting
 from rostra.history.places import host_of, way
-from rostra.history.shape import shaped
+from rostra.history.shape import said, schema, shaped
 
 BOUND_S: Final = 30.0
 """How long news may take in a real world at rest: longer than any profile's patience and delays together."""
@@ -58,18 +56,15 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         through=way(here, there),
         reached=F.when(is_missing, F.col("since")),
     )
-    said = F.concat(
-        F.col("seen_by"),
-        F.when(is_missing, " does not see ").otherwise(" sees "),
-        F.col("member"),
-        F.lit(" in "),
-        F.col("group"),
-        F.when(is_missing, ", which is in it and within reach")
-        .when(is_ghost, ", which is not in it")
-        .otherwise(", and cannot reach it"),
+    text = said(
+        "{seen_by} {sees} {member} in {group}, {but}",
+        sees=F.when(is_missing, "does not see").otherwise("sees"),
+        but=F.when(is_missing, "which is in it and within reach")
+        .when(is_ghost, "which is not in it")
+        .otherwise("and cannot reach it"),
     )
     offences = shaped(
-        found, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=said
+        found, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=text
     )
     followed = ((each[:5], each.world, each.from_at, each.until_at) for each in facts.informed)
     judged: dict[tuple[str, str, int, str, int], int] = {}
@@ -90,11 +85,11 @@ def _hidden(evidence: Evidence, calm: Sequence[Calm]) -> DataFrame:
     first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
     stays = ("world", "seen_by", "group", "member", "left_at", "from_at", "end")
     idle = sorted({(each.world, each.moment, place) for each in calm for place in each.broken})
-    schema = StructType([StructField("world", StringType()), FOUND[1], StructField("seen_by", StringType())])
+    when = schema(world="text?", fault_from="time?", seen_by="text?")
     return (
         evidence.across(evidence.facts.failing_first(calm), *stays)
         .where(F.col("from_at") < F.col("fault_from"))
-        .join(F.broadcast(evidence.few(idle, schema)), ["world", "fault_from", "seen_by"], "left_anti")
+        .join(F.broadcast(evidence.few(idle, when)), ["world", "fault_from", "seen_by"], "left_anti")
         .select(
             *("world", "seen_by", "group", "member", F.lit("hidden").alias("what"), "from_at"),
             *(F.col("left_at").alias("until_at"), F.col("fault_from").alias("moment")),

@@ -17,7 +17,7 @@ from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.findings import FINDINGS
 from rostra.history.audits.orders import if_ordered, orders, with_tails
 from rostra.history.audits.views import compared
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 SAME: Final = ("world", "group", "view", "last", "counts", "together")
 
@@ -32,18 +32,15 @@ def total_order(evidence: Evidence) -> DataFrame:
         .transform(lambda placed: compared(placed, *SAME, value="digest"))
     )
     positions = F.col("last") - F.col("first")
-    last, first, place = [F.col(name).cast("string") for name in ("last", "first", "place")]
-    elsewhere = F.format_string(
-        "view %s of %s has position %s at %s, and %s at %s",
-        *("view", "group", first, "writer", place, "placed_by"),
+    elsewhere = said("view {view} of {group} has position {first} at {writer}, and {place} at {placed_by}")
+    uneven = said(
+        "{writer} was given {count} messages in the {positions} positions of view {view} of"
+        " {group} up to {last}",
+        positions=positions,
     )
-    uneven = F.format_string(
-        "%s was given %s messages in the %s positions of view %s of %s up to %s",
-        *("writer", F.col("count").cast("string"), positions.cast("string"), "view", "group", last),
-    )
-    other = F.format_string(
-        "%s was given another order than %s in view %s of %s, up to position %s",
-        *("writer", "first_writer", "view", "group", last),
+    other = said(
+        "{writer} was given another order than {first_writer} in view {view} of {group}, up to"
+        " position {last}"
     )
     text = (
         F.when(F.col("first") != F.col("place"), elsewhere)

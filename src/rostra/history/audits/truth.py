@@ -18,62 +18,38 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from rostra.history.audits.facts import Calm, Fault
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped, sums
 
 if TYPE_CHECKING:
     from rostra.history.audits.evidence import Evidence
 
-LIES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("seen_by", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("member", StringType(), nullable=False),
-        StructField(
-            "what", StringType(), nullable=False
-        ),  # ghost: seen, and not in it | missing: the reverse
-        StructField("from_at", TimestampType(), nullable=False),
-        StructField("until_at", TimestampType(), nullable=True),  # null: to the end of what is known
-        StructField("mended", BooleanType(), nullable=False),  # the host was told; else the truth came round
-    ]
+LIES: Final = schema(
+    world="text",
+    seen_by="text",
+    group="text",
+    member="text",
+    what="text",  # ghost: seen, and not in it | missing: the reverse
+    from_at="time",
+    until_at="time?",  # null: to the end of what is known
+    mended="bool",  # the host was told; else the truth came round
 )
 
-CALM: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("since", TimestampType(), nullable=False),  # nothing was disturbed from here on
-        StructField("calm_until", TimestampType(), nullable=False),  # to here
-        StructField("wait_us", LongType(), nullable=False),  # what lasted so long in between is wrong
-        StructField("settled", BooleanType(), nullable=False),  # a simulator says so: it is one moment
-        StructField("broken", ArrayType(StringType()), nullable=False),  # places that do not work meanwhile
-    ]
+CALM_HOURS: Final = schema(
+    world="text",
+    since="time",  # nothing was disturbed from here on
+    calm_until="time",  # to here
+    wait_us="int64",  # what lasted so long in between is wrong
+    settled="bool",  # a simulator says so: it is one moment
+    broken="texts",  # places that do not work meanwhile
+    bucket="int64",
 )
 
 BUCKET_S: Final = 3600
 """What shares some time is looked for hour by hour, so that nothing is compared with another day."""
 
-BUCKET: Final = StructField("bucket", LongType(), nullable=False)
-CALM_HOURS: Final = StructType([*CALM.fields, BUCKET])
-FAULT_HOURS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("place", StringType(), nullable=False),
-        StructField("fault_from", TimestampType(), nullable=False),
-        StructField("fault_until", TimestampType(), nullable=False),
-        BUCKET,
-    ]
-)
+FAULT_HOURS: Final = schema(world="text", place="text", fault_from="time", fault_until="time", bucket="int64")
 
 
 def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
@@ -97,32 +73,19 @@ def lies(seen: DataFrame, home: DataFrame, informed: DataFrame) -> DataFrame:
         .where(F.col("until_at").isNull() | (F.col("until_at") > F.col("from_at")))
         .select(*key, "from_at", "until_at", F.lit(0).alias("seen"))
     )
-
-    def step(at: str, by: int) -> Column:
-        return F.struct(
-            F.col(at).alias("at"), (F.col("seen") * by).alias("a"), ((1 - F.col("seen")) * by).alias("b")
-        )
-
-    steps = (
-        told.unionByName(due)
-        .select(*key, F.explode(F.array(step("from_at", 1), step("until_at", -1))).alias("step"))
-        .where(F.col("step.at").isNotNull())
-        .groupBy(*key, F.col("step.at").alias("at"))
-        .agg(F.sum("step.a").alias("a"), F.sum("step.b").alias("b"))
-    )
-    story = Window.partitionBy(*key).orderBy("at")
-    so_far = story.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counts = {"seen": F.col("seen"), "due": 1 - F.col("seen")}
+    is_seen = F.col("seen") > 0
     states = (
-        steps.withColumn("until_at", F.lead("at").over(story))
-        .withColumn("is_seen", F.sum("a").over(so_far) > 0)
-        .withColumn("is_due", F.sum("b").over(so_far) > 0)
-        .withColumn("is_seen_next", F.lead("is_seen").over(story))
+        sums(told.unionByName(due), key, "from_at", "until_at", **counts)
+        .withColumn("is_seen", is_seen)
+        .withColumn("is_seen_next", F.lead(is_seen).over(Window.partitionBy(*key).orderBy("at")))
     )
     return shaped(
-        states.where(F.col("is_seen") != F.col("is_due")),
+        states.where(F.col("is_seen") != (F.col("due") > 0)),
         LIES,
         what=F.when(F.col("is_seen"), "ghost").otherwise("missing"),
         from_at="at",
+        until_at="until",
         mended=F.coalesce(F.col("is_seen_next") != F.col("is_seen"), F.lit(False)),
     )
 

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from rostra.history.audits.evidence import Evidence, Judged, judged_with
+from rostra.history.questions.lives import ends
 
 KINDS: Final = ("view", "view-agreed")
 if_agreed: Final = judged_with(*KINDS)
@@ -90,9 +91,6 @@ def sights(evidence: Evidence) -> Sights:
     kind = F.col("kind")
     story = Window.partitionBy(*STORY).orderBy("seq")
     here = F.when(kind == "member-joined", 1).when(kind == "member-left", -1).otherwise(0)
-    ends = evidence.lived.select(
-        "world", "writer", "epoch", F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("life_end")
-    )
     over = (kind == "member-left") & (F.col("here") <= 0)
     period = Window.partitionBy(*STORY, "period")
     placed = (
@@ -105,7 +103,7 @@ def sights(evidence: Evidence) -> Sights:
                 F.lit(0),
             ),
         )
-        .join(F.broadcast(ends), ["world", "writer", "epoch"], "left")
+        .join(F.broadcast(ends(evidence.lived)), ["world", "writer", "epoch"], "left")
         .withColumn(
             "end", F.coalesce(F.max(F.when(F.col("over"), F.col("at"))).over(period), F.col("life_end"))
         )

@@ -20,7 +20,6 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from rostra.history.audits.at_hand import CHANGE, untold
 from rostra.history.audits.evidence import Evidence, Judged, judged_with
@@ -28,25 +27,18 @@ from rostra.history.audits.facts import DISTURBING, Facts
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.observers import each_named
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import BUCKET, bucket, hours
+from rostra.history.audits.truth import bucket, hours
 from rostra.history.places import host_of, way
 from rostra.history.schemas import columns_of
-from rostra.history.shape import shaped
+from rostra.history.shape import said, schema, shaped
 
 BOUND_S: Final = 30.0
 """How long news may take in a real world in calm weather."""
 
 CHANGES: Final = columns_of(*CHANGE)
 
-STRETCHES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        *(
-            StructField(name, TimestampType())
-            for name in ("calm_from", "calm_until", "rest_from", "rest_until")
-        ),
-        BUCKET,
-    ]
+STRETCHES: Final = schema(
+    world="text", calm_from="time?", calm_until="time?", rest_from="time?", rest_until="time?", bucket="int64"
 )
 
 
@@ -101,9 +93,7 @@ def numbers(evidence: Evidence) -> DataFrame:
         .where(~F.col("unsure") & F.col("number").isNotNull() & F.col("number_before").isNotNull())
     )
     is_wrong = F.col("number") != F.col("number_before") + 1
-    text = F.format_string(
-        "%s was given change %s of %s after %s", "observer", "number", "group", "number_before"
-    )
+    text = said("{observer} was given change {number} of {group} after {number_before}")
     found = undoubted(
         judged, evidence.doubted, F.array("writer"), F.col("at"), since=F.col("at"), wrong=is_wrong
     )
@@ -253,15 +243,8 @@ def _counted(due: DataFrame, heard: DataFrame) -> DataFrame:
 
 def _judged(evidence: Evidence, counted: DataFrame) -> DataFrame:
     times = F.col("times")
-    text = F.concat(
-        F.col("seen_by"),
-        F.when(times == 0, " was not told that ").otherwise(
-            F.concat(F.lit(" was told "), times, F.lit(" times that "))
-        ),
-        F.col("member"),
-        F.concat(F.lit(" "), F.col("change"), F.lit(" ")),
-        F.col("group"),
-    )
+    how = F.when(times == 0, "not told").otherwise(said("told {times} times"))
+    text = said("{seen_by} was {how} that {member} {change} {group}", how=how)
     wrong = counted.where(times != 1)
     unreachable = evidence.in_the_way(
         wrong.withColumn("from_at", F.col("home_at")).withColumn("end", F.col("home_at")),
@@ -294,9 +277,7 @@ def _again(evidence: Evidence, calm: _Calm) -> DataFrame:
         ((F.col("kind") == "joined") & (F.col("cause") == "join") & (F.col("change") == "kept"))
         | ((F.col("kind") == "left") & ~F.col("news"))
     )
-    what = F.when(F.col("kind") == "joined", "a join").otherwise(
-        F.concat(F.lit("that "), F.col("member"), F.lit(" left"))
-    )
+    what = F.when(F.col("kind") == "joined", "a join").otherwise(said("that {member} left"))
     return shaped(
         undoubted(
             _looked(_within(repeated, calm.by_hour).withColumn("seen_by", F.col("writer")), calm.lookers),
@@ -308,9 +289,7 @@ def _again(evidence: Evidence, calm: _Calm) -> DataFrame:
             reached=F.col("rest_from"),
         ),
         FINDINGS,
-        text=F.concat(
-            F.col("writer"), F.lit(" was told again, in "), F.col("group"), F.lit(", of what it knew: "), what
-        ),
+        text=said("{writer} was told again, in {group}, of what it knew: {what}", what=what),
     )
 
 
@@ -328,14 +307,7 @@ def _invented(evidence: Evidence, heard: DataFrame, calm: _Calm) -> DataFrame:
         undoubted(unknown, evidence.doubted, F.array("seen_by", "home"), F.col("at"), since=F.col("at")),
         FINDINGS,
         writer="seen_by",
-        text=F.concat(
-            F.col("seen_by"),
-            F.lit(" was told that "),
-            F.col("member"),
-            F.concat(F.lit(" "), F.col("change"), F.lit(" ")),
-            F.col("group"),
-            F.lit(", which never happened"),
-        ),
+        text=said("{seen_by} was told that {member} {change} {group}, which never happened"),
     )
 
 

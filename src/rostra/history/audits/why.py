@@ -9,9 +9,10 @@
 Of accusers and homes whose journals are not here nothing is demanded but the words on the row itself.
 """
 
+from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rostra.history.audits.at_hand import REMOVING
@@ -19,7 +20,7 @@ from rostra.history.audits.evidence import Evidence, Judged, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.places import host_of
 from rostra.history.questions.stays import sight
-from rostra.history.shape import shaped
+from rostra.history.shape import said, shaped
 
 BOUND_S: Final = 60.0
 """How long before a removal its reason may lie, and how far two clocks may differ."""
@@ -85,31 +86,9 @@ def _unexplained(evidence: Evidence, removed: DataFrame, bound_s: float) -> Data
     )
     speechless = removed.where(F.col("cause").isNull() | (by_cut & ~named)).withColumn("broken", F.lit(True))
 
-    def broken(rows: DataFrame, text: Column) -> DataFrame:
-        return shaped(rows, FINDINGS, text=text)
-
-    return (
-        broken(speechless, F.format_string("%s lost %s and was not told why", "writer", "member"))
-        .unionByName(
-            broken(
-                groundless,
-                F.format_string(
-                    "%s was told that %s gave up %s, and that journal does not say so",
-                    "writer",
-                    "accuser",
-                    "accused",
-                ),
-            )
-        )
-        .unionByName(
-            broken(
-                unmade,
-                F.format_string(
-                    "%s was told that %s left %s, and its home knows of no such leave",
-                    "writer",
-                    "member",
-                    "group",
-                ),
-            )
-        )
+    told = (
+        (speechless, "{writer} lost {member} and was not told why"),
+        (groundless, "{writer} was told that {accuser} gave up {accused}, and that journal does not say so"),
+        (unmade, "{writer} was told that {member} left {group}, and its home knows of no such leave"),
     )
+    return reduce(DataFrame.unionByName, (shaped(rows, FINDINGS, text=said(words)) for rows, words in told))

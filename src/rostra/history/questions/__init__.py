@@ -16,17 +16,21 @@ that is not in the events is an error when the answer is computed, with the clos
 commands look names up before, and ask the modules below.
 """
 
-from rostra.history.questions.availability import availability
-from rostra.history.questions.churn import churn
-from rostra.history.questions.convergence import convergence, known
+from rostra.history.questions.availability import availability as availability
+from rostra.history.questions.churn import churn as churn
+from rostra.history.questions.convergence import convergence as convergence
+from rostra.history.questions.convergence import known as known
 from rostra.history.questions.disagreement import disagreement as _disagreement
-from rostra.history.questions.flaps import flaps
-from rostra.history.questions.follows import follows
-from rostra.history.questions.lives import holes, lives
-from rostra.history.questions.size import size, size_seen
-from rostra.history.questions.spread import spread
-from rostra.history.questions.stays import memberships, stays
-from rostra.history.questions.traffic import traffic
+from rostra.history.questions.flaps import flaps as flaps
+from rostra.history.questions.follows import follows as follows
+from rostra.history.questions.lives import holes as holes
+from rostra.history.questions.lives import lives as lives
+from rostra.history.questions.size import size as size
+from rostra.history.questions.size import size_seen as size_seen
+from rostra.history.questions.spread import spread as spread
+from rostra.history.questions.stays import memberships as memberships
+from rostra.history.questions.stays import stays as stays
+from rostra.history.questions.traffic import traffic as traffic
 from rostra.history.questions.who import followers as _followers
 from rostra.history.questions.who import who as _who
 from rostra.history.questions.why import removals as _removals
@@ -38,25 +42,3 @@ followers = looks_up("group", places=("seen_from",))(_followers)
 who = looks_up("group", places=("seen_from",))(_who)
 removals = looks_up(places=("seen_from",))(_removals)
 why = looks_up(places=("seen_from",))(_why)
-
-__all__ = [
-    "availability",
-    "churn",
-    "convergence",
-    "disagreement",
-    "flaps",
-    "followers",
-    "follows",
-    "holes",
-    "known",
-    "lives",
-    "memberships",
-    "removals",
-    "size",
-    "size_seen",
-    "spread",
-    "stays",
-    "traffic",
-    "who",
-    "why",
-]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rostra.history.arrow import STAYS_IN_ARROW
 from rostra.history.arrow_fast_path import Bools, SegmentRun, coded, is_one_of, is_there, is_true, read
 from rostra.history.intervals import fold, numbers, sight
+from rostra.history.schemas import REFUSED
 from rostra.journal.schema import SIGHT
 
 STRETCH_ROWS: Final = 200_000
@@ -104,6 +105,15 @@ class Lives(Struct, frozen=True):
                     "closed": np.logical_or.reduceat(closing, starts),
                 }
             )
+
+
+class Groups(Struct, frozen=True):
+    """That rows name, but for requests that were denied."""
+
+    def __call__(self, segment_run: SegmentRun) -> Iterator[pa.Table]:
+        for rows in read(segment_run, ("group", "kind")):
+            named = rows.filter(pa.array(~is_one_of(rows["kind"], REFUSED)))
+            yield pa.table({"group": pc.unique(named["group"]).cast(pa.string())})
 
 
 class Churn(Struct, frozen=True):

@@ -14,31 +14,29 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.places import name_of
-from rostra.history.questions.lives import lives
-from rostra.history.shape import seconds, shaped
+from rostra.history.questions.lives import ends, lives
+from rostra.history.shape import schema, seconds, shaped
 
-AVAILABILITY: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # endpoint | host | domain | link
-        StructField("name", StringType(), nullable=False),  # of a link: the neighbour
-        StructField("seen_by", StringType(), nullable=False),  # who says so
-        StructField("since", TimestampType(), nullable=False),  # first heard of
-        StructField("up_s", DoubleType(), nullable=False),
-        StructField("of_s", DoubleType(), nullable=False),  # from `since` to the newest row, or its goodbye
-        StructField("share", DoubleType(), nullable=False),  # up_s of of_s
-        StructField("times", LongType(), nullable=False),  # how often it came up
-        StructField("failures", LongType(), nullable=False),  # how often it ended without a goodbye
-    ]
+AVAILABILITY: Final = schema(
+    world="text",
+    what="text",  # endpoint | host | domain | link
+    name="text",  # of a link: the neighbour
+    seen_by="text",  # who says so
+    since="time",  # first heard of
+    up_s="double",
+    of_s="double",  # from `since` to the newest row, or its goodbye
+    share="double",  # up_s of of_s
+    times="int64",  # how often it came up
+    failures="int64",  # how often it ended without a goodbye
 )
 
 
-def availability(events: DataFrame) -> DataFrame:
-    """Uptime of everything that has one, one row each (`AVAILABILITY`)."""
-    lived = lives(events)
+def availability(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
+    """Uptime of everything that has one, one row each (`AVAILABILITY`). `lived` are the `lives` of these
+    events, if they are known already."""
+    lived = lives(events) if lived is None else lived
     intervals = reduce(
         DataFrame.unionByName, (_endpoints(events, lived), _servers(lived), _links(events, lived))
     )
@@ -61,15 +59,10 @@ def availability(events: DataFrame) -> DataFrame:
 
 
 def _servers(lived: DataFrame) -> DataFrame:
-    return lived.where(F.col("role").isin("agent", "server")).select(
-        "world",
-        F.when(F.col("role") == "agent", "host").otherwise("domain").alias("what"),
-        F.col("writer").alias("name"),
-        F.col("writer").alias("seen_by"),
-        F.col("began_at").alias("from_at"),
-        F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("until_at"),
-        F.coalesce(F.col("ended_by") == "unknown", F.lit(False)).alias("failed"),
-        F.lit(False).alias("goodbye"),
+    return lived.where(F.col("role").isin("agent", "server")).selectExpr(
+        *("world", "if(role = 'agent', 'host', 'domain') as what", "writer as name", "writer as seen_by"),
+        *("began_at as from_at", "if(ended_by is not null, last_at, null) as until_at"),
+        *("coalesce(ended_by = 'unknown', false) as failed", "false as goodbye"),
     )
 
 
@@ -84,19 +77,12 @@ def _endpoints(events: DataFrame, lived: DataFrame) -> DataFrame:
             F.max(F.when(F.col("kind") == "closed", F.col("cause"))).alias("cause"),
         )
     )
-    return opened.join(F.broadcast(_ends(lived)), ["world", "writer", "epoch"], "left").select(
-        "world",
-        F.lit("endpoint").alias("what"),
-        name_of(F.col("member")).alias("name"),
-        F.col("writer").alias("seen_by"),
-        "from_at",
-        F.coalesce("closed_at", "life_end").alias("until_at"),
-        F.when(F.col("closed_at").isNotNull(), F.coalesce(F.col("cause") == "crash", F.lit(False)))
-        .otherwise(F.coalesce(F.col("life_ended_by") == "unknown", F.lit(False)))
-        .alias("failed"),
-        (F.col("closed_at").isNotNull() & F.coalesce(F.col("cause") != "crash", F.lit(True))).alias(
-            "goodbye"
-        ),
+    named = opened.withColumn("name", name_of(F.col("member")))
+    return named.join(F.broadcast(ends(lived)), ["world", "writer", "epoch"], "left").selectExpr(
+        *("world", "'endpoint' as what", "name", "writer as seen_by", "from_at"),
+        "coalesce(closed_at, life_end) as until_at",
+        "coalesce(if(closed_at is not null, cause = 'crash', life_ended_by = 'unknown'), false) as failed",
+        "closed_at is not null and coalesce(cause <> 'crash', true) as goodbye",
     )
 
 
@@ -108,25 +94,9 @@ def _links(events: DataFrame, lived: DataFrame) -> DataFrame:
         .withColumn("next_what", F.lead("what").over(story))
     )
     ups = turns.where(F.col("kind") == "link-up")
-    return ups.join(F.broadcast(_ends(lived)), ["world", "writer", "epoch"], "left").select(
-        "world",
-        F.lit("link").alias("what"),
-        F.col("peer").alias("name"),
-        F.col("writer").alias("seen_by"),
-        F.col("at").alias("from_at"),
-        F.coalesce("next_at", "life_end").alias("until_at"),
-        (F.col("next_at").isNotNull() & F.coalesce(F.col("next_what") != "closed", F.lit(True))).alias(
-            "failed"
-        ),
-        F.lit(False).alias("goodbye"),
-    )
-
-
-def _ends(lived: DataFrame) -> DataFrame:
-    return lived.select(
-        "world",
-        "writer",
-        "epoch",
-        F.col("ended_by").alias("life_ended_by"),
-        F.when(F.col("ended_by").isNotNull(), F.col("last_at")).alias("life_end"),
+    return ups.join(F.broadcast(ends(lived)), ["world", "writer", "epoch"], "left").selectExpr(
+        *("world", "'link' as what", "peer as name", "writer as seen_by", "at as from_at"),
+        "coalesce(next_at, life_end) as until_at",
+        "next_at is not null and coalesce(next_what <> 'closed', true) as failed",
+        "false as goodbye",
     )

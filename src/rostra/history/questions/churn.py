@@ -4,23 +4,20 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.arrow_fast_path import EventSource, answered, origin_of
 from rostra.history.questions.arrow_fast_path import COUNTS_SCHEMA, PARTS_OF_CHURN, Churn
-from rostra.history.shape import every, shaped, width_us
+from rostra.history.shape import every, schema, shaped, width_us
 
-CHURN: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("at", TimestampType(), nullable=False),  # beginning of the minute (or of `every_s`)
-        StructField("joins", LongType(), nullable=False),  # that agents accepted
-        StructField("leaves", LongType(), nullable=False),  # of their own will
-        StructField("crashes", LongType(), nullable=False),  # a program that died in the group
-        StructField("lost", LongType(), nullable=False),  # a member went out of some host's sight
-        StructField("back", LongType(), nullable=False),  # and came back into it
-    ]
+CHURN: Final = schema(
+    world="text",
+    group="text",
+    at="time",  # beginning of the minute (or of `every_s`)
+    joins="int64",  # that agents accepted
+    leaves="int64",  # of their own will
+    crashes="int64",  # a program that died in the group
+    lost="int64",  # a member went out of some host's sight
+    back="int64",  # and came back into it
 )
 
 

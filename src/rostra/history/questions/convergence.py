@@ -10,39 +10,34 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.places import DISTANCES, distance, host_of
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped
 
-KNOWN: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("member", StringType(), nullable=False),
-        StructField("life", LongType(), nullable=False),
-        StructField("stamp", LongType(), nullable=False),
-        StructField("change", StringType(), nullable=False),  # joined | left
-        StructField("at", TimestampType(), nullable=False),  # when home accepted it
-        StructField("distance", StringType(), nullable=False),  # host | cluster | region | world | everybody
-        StructField("observers", LongType(), nullable=False),  # hosts at this distance that were told
-        StructField("last_s", DoubleType(), nullable=False),  # until the last of them knew
-        StructField("first_s", DoubleType(), nullable=False),  # until the first of them did
-    ]
+KNOWN: Final = schema(
+    world="text",
+    group="text",
+    member="text",
+    life="int64",
+    stamp="int64",
+    change="text",  # joined | left
+    at="time",  # when home accepted it
+    distance="text",  # host | cluster | region | world | everybody
+    observers="int64",  # hosts at this distance that were told
+    last_s="double",  # until the last of them knew
+    first_s="double",  # until the first of them did
 )
 
-CONVERGENCE: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("change", StringType(), nullable=False),  # joined | left
-        StructField("distance", StringType(), nullable=False),  # host | cluster | region | world | everybody
-        StructField("changes", LongType(), nullable=False),  # that a host at this distance was told of
-        StructField("p50_s", DoubleType(), nullable=False),  # until the last observer at this distance knew
-        StructField("p90_s", DoubleType(), nullable=False),
-        StructField("p99_s", DoubleType(), nullable=False),
-        StructField("max_s", DoubleType(), nullable=False),
-        StructField("negative", LongType(), nullable=False),  # changes heard of before they happened: clocks
-    ]
+CONVERGENCE: Final = schema(
+    world="text",
+    change="text",  # joined | left
+    distance="text",  # host | cluster | region | world | everybody
+    changes="int64",  # that a host at this distance was told of
+    p50_s="double",  # until the last observer at this distance knew
+    p90_s="double",
+    p99_s="double",
+    max_s="double",
+    negative="int64",  # changes heard of before they happened: clocks
 )
 
 EVERYBODY: Final = "everybody"
@@ -64,12 +59,7 @@ def known(events: DataFrame) -> DataFrame:
         F.when(
             at_home,
             F.struct(
-                "world",
-                "group",
-                "member",
-                "life",
-                "stamp",
-                "at",
+                *("world", "group", "member", "life", "stamp", "at"),
                 F.when(kind == "member-joined", "joined").otherwise("left").alias("change"),
             ),
         ).alias("of"),

@@ -11,26 +11,23 @@ nothing.
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.places import inside
 from rostra.history.questions.follows import follows
 from rostra.history.questions.stays import stays
-from rostra.history.shape import seconds, shaped
+from rostra.history.shape import schema, seconds, shaped, sums
 
-DISAGREEMENT: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("from_at", TimestampType(), nullable=False),
-        StructField("until_at", TimestampType(), nullable=True),  # null while it lasts
-        StructField("seconds", DoubleType(), nullable=True),
-        StructField("only_here", LongType(), nullable=False),  # members that only the first place saw
-        StructField("only_there", LongType(), nullable=False),  # members that only the second one saw
-        StructField("example", StringType(), nullable=False),  # one of them
-    ]
+DISAGREEMENT: Final = schema(
+    world="text",
+    group="text",
+    from_at="time",
+    until_at="time?",  # null while it lasts
+    seconds="double?",
+    only_here="int64",  # members that only the first place saw
+    only_there="int64",  # members that only the second one saw
+    example="text",  # one of them
 )
 
 
@@ -65,30 +62,10 @@ def _both(
 ) -> DataFrame:
     """Who of the two holds something, from each change (`at`) to the next (`until`, null at the last)."""
     place = F.col("seen_by")
-
-    def step(at: str, by: int) -> Column:
-        return F.struct(
-            F.col(at).alias("at"),
-            (inside(here, place).cast("int") * by).alias("a"),
-            (inside(there, place).cast("int") * by).alias("b"),
-        )
-
-    steps = (
-        intervals.where(inside(here, place) | inside(there, place))
-        .select(*per, F.explode(F.array(step(begins, 1), step(ends, -1))).alias("step"))
-        .where(F.col("step.at").isNotNull())
-        .groupBy(*per, F.col("step.at").alias("at"))
-        .agg(F.sum("step.a").alias("a"), F.sum("step.b").alias("b"))
-    )
-    story = Window.partitionBy(*per).orderBy("at")
-    so_far = story.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return steps.select(
-        *per,
-        "at",
-        F.lead("at").over(story).alias("until"),
-        (F.sum("a").over(so_far) > 0).alias("here"),
-        (F.sum("b").over(so_far) > 0).alias("there"),
-    )
+    is_here, is_there = inside(here, place), inside(there, place)
+    counts = {"here": is_here.cast("int"), "there": is_there.cast("int")}
+    added = sums(intervals.where(is_here | is_there), per, begins, ends, **counts)
+    return added.withColumn("here", F.col("here") > 0).withColumn("there", F.col("there") > 0)
 
 
 def _islands(intervals: DataFrame, per: tuple[str, ...]) -> DataFrame:

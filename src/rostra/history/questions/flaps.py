@@ -5,27 +5,22 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.places import name_of
-from rostra.history.shape import seconds, shaped
+from rostra.history.shape import schema, seconds, shaped
 
-FLAPS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # member | link | domain
-        StructField("name", StringType(), nullable=False),  # endpoint without incarnation; neighbour; domain
-        StructField("seen_by", StringType(), nullable=True),  # of a link: who saw it; else null
-        StructField("times", LongType(), nullable=False),  # left a group; was given up; was lost
-        StructField("crashes", LongType(), nullable=False),  # of these: not of its own will
-        StructField("suspected", LongType(), nullable=False),  # of a link or program: overdue
-        StructField("forgiven", LongType(), nullable=False),  # overdue, and heard of again in time
-        StructField("first_at", TimestampType(), nullable=False),
-        StructField("last_at", TimestampType(), nullable=False),
-        StructField(
-            "per_hour", DoubleType(), nullable=False
-        ),  # times, from the world's first row to its last
-    ]
+FLAPS: Final = schema(
+    world="text",
+    what="text",  # member | link | domain
+    name="text",  # endpoint without incarnation; neighbour; domain
+    seen_by="text?",  # of a link: who saw it; else null
+    times="int64",  # left a group; was given up; was lost
+    crashes="int64",  # of these: not of its own will
+    suspected="int64",  # of a link or program: overdue
+    forgiven="int64",  # overdue, and heard of again in time
+    first_at="time",
+    last_at="time",
+    per_hour="double",  # times, from the world's first row to its last
 )
 
 SAME_S: Final = 1.0

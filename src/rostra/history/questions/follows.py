@@ -8,21 +8,18 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.questions.lives import lives
-from rostra.history.shape import shaped
+from rostra.history.questions.lives import ends, lives
+from rostra.history.shape import schema, shaped
 
-FOLLOWS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("seen_by", StringType(), nullable=False),  # path of the host
-        StructField("epoch", LongType(), nullable=False),  # that host's life
-        StructField("group", StringType(), nullable=False),
-        StructField("from_at", TimestampType(), nullable=False),
-        StructField("until_at", TimestampType(), nullable=True),  # null while it lasts
-        StructField("ended_by", StringType(), nullable=True),  # unfollowed | closing | unknown
-    ]
+FOLLOWS: Final = schema(
+    world="text",
+    seen_by="text",  # path of the host
+    epoch="int64",  # that host's life
+    group="text",
+    from_at="time",
+    until_at="time?",  # null while it lasts
+    ended_by="text?",  # unfollowed | closing | unknown
 )
 
 
@@ -44,18 +41,12 @@ def follows(events: DataFrame, lived: DataFrame | None = None) -> DataFrame:
     )
     edges = counted.where((F.col("now") > 0) != (F.col("before") > 0))
     intervals = edges.withColumn("until_at", F.lead("at").over(story)).where(F.col("now") > 0)
-    ends = (lives(events) if lived is None else lived).select(
-        "world",
-        "writer",
-        "epoch",
-        F.col("last_at").alias("life_last_at"),
-        F.col("ended_by").alias("life_end"),
-    )
+    over = ends(lives(events) if lived is None else lived)
     return shaped(
-        intervals.join(F.broadcast(ends), ["world", "writer", "epoch"], "left"),
+        intervals.join(F.broadcast(over), ["world", "writer", "epoch"], "left"),
         FOLLOWS,
         seen_by="writer",
         from_at="at",
-        until_at=F.coalesce("until_at", F.when(F.col("life_end").isNotNull(), F.col("life_last_at"))),
-        ended_by=F.when(F.col("until_at").isNotNull(), F.lit("unfollowed")).otherwise(F.col("life_end")),
+        until_at=F.coalesce("until_at", "life_end"),
+        ended_by=F.when(F.col("until_at").isNotNull(), "unfollowed").otherwise(F.col("life_ended_by")),
     )

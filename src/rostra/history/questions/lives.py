@@ -13,39 +13,35 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.arrow_fast_path import answered, collected, origin_of
 from rostra.history.catalogue import STILL_GOING_S
-from rostra.history.questions.arrow_fast_path import PARTS_SCHEMA, Lives
-from rostra.history.shape import shaped
+from rostra.history.questions.arrow_fast_path import PARTS_SCHEMA, Groups, Lives
+from rostra.history.schemas import REFUSED
+from rostra.history.shape import schema, shaped
 
-LIVES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("writer", StringType(), nullable=False),  # path of a host or domain
-        StructField("role", StringType(), nullable=False),  # agent | server | lab | sim
-        StructField("epoch", LongType(), nullable=False),  # grows at every start
-        StructField("began_at", TimestampType(), nullable=False),  # its first row here
-        StructField("last_at", TimestampType(), nullable=False),  # its last row here
-        StructField("last_seq", LongType(), nullable=False),
-        StructField("rows", LongType(), nullable=False),  # that are here
-        StructField("dropped", LongType(), nullable=False),  # rows that it says it could not keep
-        StructField("ended_by", StringType(), nullable=True),  # closing | unknown; null while it goes on
-        StructField("whole", BooleanType(), nullable=False),  # every number from 1 to last_seq is here
-    ]
+LIVES: Final = schema(
+    world="text",
+    writer="text",  # path of a host or domain
+    role="text",  # agent | server | lab | sim
+    epoch="int64",  # grows at every start
+    began_at="time",  # its first row here
+    last_at="time",  # its last row here
+    last_seq="int64",
+    rows="int64",  # that are here
+    dropped="int64",  # rows that it says it could not keep
+    ended_by="text?",  # closing | unknown; null while it goes on
+    whole="bool",  # every number from 1 to last_seq is here
 )
 
-HOLES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("writer", StringType(), nullable=False),
-        StructField("epoch", LongType(), nullable=False),
-        StructField("first_number", LongType(), nullable=False),  # the first number that is missing
-        StructField("last_number", LongType(), nullable=False),  # the last one
-        StructField("after_at", TimestampType(), nullable=True),  # the row before it; null at the beginning
-        StructField("until_at", TimestampType(), nullable=False),  # the row after it
-    ]
+HOLES: Final = schema(
+    world="text",
+    writer="text",
+    epoch="int64",
+    first_number="int64",  # the first number that is missing
+    last_number="int64",  # the last one
+    after_at="time?",  # the row before it; null at the beginning
+    until_at="time",  # the row after it
 )
 
 
@@ -93,12 +89,32 @@ def holes(events: DataFrame, among: DataFrame | None = None) -> DataFrame:
     )
 
 
+def ends(lived: DataFrame) -> DataFrame:
+    """When and how these lives ended, for a join: world, writer, epoch, life_end, life_ended_by; of a life
+    that goes on, null."""
+    ended = F.col("ended_by").isNotNull()
+    return lived.select(
+        *("world", "writer", "epoch", F.when(ended, F.col("last_at")).alias("life_end")),
+        F.col("ended_by").alias("life_ended_by"),
+    )
+
+
 def parts(events: DataFrame) -> pa.Table:
     """What lives are summed up from, in few rows (`PARTS_SCHEMA`): some of each life."""
     origin = origin_of(events)
     if origin is not None:
         return collected(events, origin, Lives(), PARTS_SCHEMA)
     return _summed(_parts(events)).toArrow()
+
+
+def groups(events: DataFrame) -> set[str]:
+    """That these rows name, but for requests that were denied."""
+    origin = origin_of(events)
+    if origin is not None:
+        found = collected(events, origin, Groups(), "group string")
+    else:
+        found = events.where(F.col("kind") != REFUSED).select("group").distinct().toArrow()
+    return {group for group in found["group"].to_pylist() if group}
 
 
 def _summed(rows: DataFrame) -> DataFrame:
@@ -122,10 +138,7 @@ def _parts(events: DataFrame) -> DataFrame:
         return answered(events, origin, Lives(), PARTS_SCHEMA)
     kind = F.col("kind")
     return events.select(
-        "world",
-        "writer",
-        "epoch",
-        "role",
+        *("world", "writer", "epoch", "role"),
         F.col("at").alias("began_at"),
         F.col("at").alias("last_at"),
         F.col("seq").alias("last_seq"),

@@ -4,18 +4,15 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from rostra.history.shape import every, shaped
+from rostra.history.shape import every, schema, shaped
 
-SIZES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("seen_by", StringType(), nullable=True),  # path of a host; null: counted at home
-        StructField("at", TimestampType(), nullable=False),  # from here on
-        StructField("members", LongType(), nullable=False),
-    ]
+SIZES: Final = schema(
+    world="text",
+    group="text",
+    seen_by="text?",  # path of a host; null: counted at home
+    at="time",  # from here on
+    members="int64",
 )
 
 

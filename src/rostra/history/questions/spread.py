@@ -5,22 +5,19 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from rostra.history.places import enclosing, host_of
 from rostra.history.questions.stays import lasting
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped
 
-SPREAD: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("depth", IntegerType(), nullable=False),  # 0 is the world
-        StructField("domain", StringType(), nullable=False),  # at the lowest level, a host
-        StructField("members", LongType(), nullable=False),
-        StructField("hosts", LongType(), nullable=False),  # that have one of them
-        StructField("share", DoubleType(), nullable=False),  # of all members of the group
-    ]
+SPREAD: Final = schema(
+    world="text",
+    group="text",
+    depth="int32",  # 0 is the world
+    domain="text",  # at the lowest level, a host
+    members="int64",
+    hosts="int64",  # that have one of them
+    share="double",  # of all members of the group
 )
 
 

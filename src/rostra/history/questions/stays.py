@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from rostra.history.arrow_fast_path import answered, origin_of
 from rostra.history.questions.arrow_fast_path import Stays
-from rostra.history.questions.lives import lives
+from rostra.history.questions.lives import ends, lives
 from rostra.history.schemas import STAYS
 from rostra.history.shape import shaped
 from rostra.journal.schema import SIGHT
@@ -69,24 +69,20 @@ def lasting(at: Column, begins: str = "joined_at", ends: str = "left_at") -> Col
 def ended_with_lives(found: DataFrame, lived: DataFrame) -> DataFrame:
     """The same stays; those that no row ended are ended as the life of their host was, by what is known of
     it."""
-    ended = F.col("life_ended_by").isNotNull()
     lasts = F.col("left_seq").isNull()
     return shaped(
         found.withColumn("life_key", F.xxhash64("world", "seen_by", "epoch")).join(
             F.broadcast(_ends(lived)), "life_key", "left"
         ),
         STAYS,
-        left_at=F.when(lasts & ended, F.col("life_last_at")).otherwise(F.col("left_at")),
+        left_at=F.when(lasts, F.coalesce("life_end", "left_at")).otherwise(F.col("left_at")),
         ended_by=F.when(lasts, F.col("life_ended_by")).otherwise(F.col("ended_by")),
     )
 
 
 def _ends(lived: DataFrame) -> DataFrame:
-    return lived.select(
-        F.xxhash64("world", "writer", "epoch").alias("life_key"),
-        F.col("last_at").alias("life_last_at"),
-        F.col("ended_by").alias("life_ended_by"),
-    )
+    key = F.xxhash64("world", "writer", "epoch").alias("life_key")
+    return ends(lived).select(key, "life_end", "life_ended_by")
 
 
 def _intervals(changes: DataFrame, lived: DataFrame) -> DataFrame:
@@ -118,7 +114,7 @@ def _intervals(changes: DataFrame, lived: DataFrame) -> DataFrame:
         joined_at="at",
         joined_by="of.cause",
         left_seq="next_seq",
-        left_at=F.coalesce("next_at", F.when(F.col("life_ended_by").isNotNull(), F.col("life_last_at"))),
+        left_at=F.coalesce("next_at", "life_end"),
         ended_by=F.when(F.col("next_is_join"), F.lit("joined again"))
         .when(F.col("next_seq").isNotNull(), F.coalesce("next_by", F.lit("left")))
         .otherwise(F.col("life_ended_by")),

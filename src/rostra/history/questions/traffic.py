@@ -14,25 +14,20 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from rostra.history.places import enclosing, host_of
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped
 
-TRAFFIC_COST: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("link_level", IntegerType(), nullable=False),  # of the links' upper ends
-        StructField("message", StringType(), nullable=False),
-        StructField("messages", LongType(), nullable=False),
-        StructField("bytes", LongType(), nullable=True),  # where they were counted
-        StructField("changes", LongType(), nullable=True),  # joins, leaves, questions or failures behind it
-        StructField("each", DoubleType(), nullable=True),  # messages per change, at this level
-        StructField(
-            "needed", DoubleType(), nullable=True
-        ),  # what the hierarchy had to send, joins and leaves
-        StructField("ratio", DoubleType(), nullable=True),  # messages of needed
-    ]
+TRAFFIC_COST: Final = schema(
+    world="text",
+    link_level="int32",  # of the links' upper ends
+    message="text",
+    messages="int64",
+    bytes="int64?",  # where they were counted
+    changes="int64?",  # joins, leaves, questions or failures behind it
+    each="double?",  # messages per change, at this level
+    needed="double?",  # what the hierarchy had to send, joins and leaves
+    ratio="double?",  # messages of needed
 )
 
 CAUSES: Final = {

@@ -16,51 +16,39 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
+from rostra.history.arrow import arrow_schema
 from rostra.history.places import host_of, inside
 from rostra.history.questions.why import AFTER_S, BEFORE_S, WHY, concerns
-from rostra.history.shape import shaped
+from rostra.history.shape import said, schema, shaped
 from rostra.journal.view_lists import whole_views
 from rostra.names import ROOT
 
-VIEW_STATES: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("seen_by", StringType(), nullable=False),  # path of the host
-        StructField("epoch", LongType(), nullable=False),
-        StructField("seq", LongType(), nullable=False),
-        StructField("at", TimestampType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("number", LongType(), nullable=False),
-        StructField("view", StringType(), nullable=False),  # its id
-        StructField("fence", LongType(), nullable=True),
-        StructField("members", ArrayType(StringType()), nullable=True),  # null: rows before it are missing
-        StructField("blocked", StringType(), nullable=True),  # why, if nothing was agreed from here on
-    ]
+VIEW_STATES: Final = schema(
+    world="text",
+    seen_by="text",  # path of the host
+    epoch="int64",
+    seq="int64",
+    at="time",
+    group="text",
+    number="int64",
+    view="text",  # its id
+    fence="int64?",
+    members="texts?",  # null: rows before it are missing
+    blocked="text?",  # why, if nothing was agreed from here on
 )
 
-WHO_VIEW: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("view", StringType(), nullable=False),  # id: number.revision, and the proposal
-        StructField("rank", LongType(), nullable=False),
-        StructField("member", StringType(), nullable=False),
-        StructField("host", StringType(), nullable=False),
-        StructField("fence", LongType(), nullable=True),
-        StructField("given_at", TimestampType(), nullable=False),  # to the first host of the place
-        StructField("hosts", LongType(), nullable=False),  # of the place that had it
-        StructField("blocked", BooleanType(), nullable=False),  # members on some of them were blocked then
-    ]
+WHO_VIEW: Final = schema(
+    world="text",
+    group="text",
+    view="text",  # id: number.revision, and the proposal
+    rank="int64",
+    member="text",
+    host="text",
+    fence="int64?",
+    given_at="time",  # to the first host of the place
+    hosts="int64",  # of the place that had it
+    blocked="bool",  # members on some of them were blocked then
 )
 
 _GIVEN: Final = (
@@ -83,7 +71,7 @@ def _states(rows: pa.Table) -> pa.Table:
     ordered = rows.sort_by([("epoch", "ascending"), ("seq", "ascending")]).to_pylist()
     found = [_state(view.row, view.members) for view in whole_views(ordered)]
     found += [_state(row, None) for row in ordered if row["kind"] == "blocked"]
-    return pa.Table.from_pylist(found, _STATES_IN_ARROW)
+    return pa.Table.from_pylist(found, arrow_schema(VIEW_STATES))
 
 
 def _state(row: Any, members: tuple[str, ...] | None) -> dict[str, Any]:
@@ -100,23 +88,6 @@ def _state(row: Any, members: tuple[str, ...] | None) -> dict[str, Any]:
         "members": members,
         "blocked": row["what"] if row["kind"] == "blocked" else None,
     }
-
-
-_STATES_IN_ARROW: Final = pa.schema(
-    [
-        ("world", pa.string()),
-        ("seen_by", pa.string()),
-        ("epoch", pa.int64()),
-        ("seq", pa.int64()),
-        ("at", pa.timestamp("us", tz="UTC")),
-        ("group", pa.string()),
-        ("number", pa.int64()),
-        ("view", pa.string()),
-        ("fence", pa.int64()),
-        ("members", pa.list_(pa.string())),
-        ("blocked", pa.string()),
-    ]
-)
 
 
 def who_view(views: DataFrame, group: str, number: int, seen_from: str = ROOT) -> DataFrame:
@@ -226,58 +197,26 @@ def why_agreed(events: DataFrame, removed: DataFrame) -> DataFrame:
 
 
 def _text() -> Column:
-    kind, col = F.col("kind"), F.col
-    fence = F.coalesce(F.concat(F.lit(", fence "), col("fence").cast("string")), F.lit(""))
-    number = col("first").cast("string")
-    acks = F.concat(F.lit(", acknowledged by "), F.size("acks").cast("string"), F.lit(" servers"))
-    cut = F.when(F.size("cut") > 0, F.concat(F.lit(", without "), F.array_join("cut", " "))).otherwise("")
-    stands = F.coalesce(F.concat(F.lit("; it must not go on: "), col("what")), F.lit(""))
-    lost = F.coalesce(F.concat(F.lit(": "), col("accused"), F.lit(" is lost")), F.lit(""))
-    silent = F.coalesce(F.format_string(": silent %.1f s, limit %.1f s", "silence_s", "limit_s"), F.lit(""))
+    kind = F.col("kind")
+    cut = F.when(F.size("cut") > 0, F.array_join("cut", " "))
+    silent = "[: silent {silence_s:1} s, limit {limit_s:1} s]"
     return (
         F.when(
             kind == "view-agreed",
-            F.concat(
-                F.lit("set("),
-                col("domain"),
-                F.lit(") agreed on view "),
-                number,
-                F.lit(" of "),
-                col("group"),
-                F.lit(", because "),
-                F.coalesce("cause", F.lit("?")),
-                lost,
-                F.lit("; noticed by "),
-                col("accuser"),
-                F.lit(", coordinated by "),
-                col("peer"),
-                acks,
-                cut,
-                fence,
-                stands,
+            said(
+                "set({domain}) agreed on view {first} of {group}, because {cause}[: {accused} is lost];"
+                " noticed by {accuser}, coordinated by {peer}, acknowledged by {many} servers"
+                "[, without {out}][, fence {fence}][; it must not go on: {what}]",
+                many=F.size("acks"),
+                out=cut,
             ),
         )
-        .when(
-            kind == "isolated",
-            F.concat(F.lit("isolated "), col("peer"), F.lit(": "), col("what")),
-        )
-        .when(kind == "link-suspected", F.concat(F.lit("suspected "), col("peer"), silent))
-        .when(
-            kind == "link-down",
-            F.concat(F.lit("gave up "), col("peer"), F.lit(", "), F.coalesce("what", F.lit("?")), silent),
-        )
-        .when(
-            kind == "blocked",
-            F.concat(F.lit("members here are blocked in "), col("group"), F.lit(": "), col("what")),
-        )
-        .when(kind == "closed", F.concat(col("member"), F.lit(" is gone ("), col("cause"), F.lit(")")))
-        .when(
-            kind == "member-left",
-            F.concat(col("member"), F.lit(" left "), col("group"), F.lit(" ("), col("cause"), F.lit(")")),
-        )
-        .when(
-            col("step") == "back",
-            F.concat(col("member"), F.lit(" is in view "), number, F.lit(" of "), col("group"), fence),
-        )
-        .otherwise(F.concat(F.lit("was given view "), number, F.lit(" of "), col("group"), fence))
+        .when(kind == "isolated", said("isolated {peer}: {what}"))
+        .when(kind == "link-suspected", said(f"suspected {{peer}}{silent}"))
+        .when(kind == "link-down", said(f"gave up {{peer}}, {{what}}{silent}"))
+        .when(kind == "blocked", said("members here are blocked in {group}: {what}"))
+        .when(kind == "closed", said("{member} is gone ({cause})"))
+        .when(kind == "member-left", said("{member} left {group} ({cause})"))
+        .when(F.col("step") == "back", said("{member} is in view {first} of {group}[, fence {fence}]"))
+        .otherwise(said("was given view {first} of {group}[, fence {fence}]"))
     )

@@ -11,47 +11,32 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from rostra.history.places import host_of, inside
 from rostra.history.questions.follows import follows
 from rostra.history.questions.lives import lives
 from rostra.history.questions.stays import lasting, stays
-from rostra.history.shape import shaped
+from rostra.history.shape import schema, shaped
 from rostra.names import ROOT
 
 MARKS: Final = ("started", "heartbeat", "closing")
 
-WHO: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("group", StringType(), nullable=False),
-        StructField("member", StringType(), nullable=False),
-        StructField("host", StringType(), nullable=False),  # where the member is
-        StructField("since", TimestampType(), nullable=False),  # when the first of the hosts saw it come
-        StructField("seen_by", LongType(), nullable=False),  # how many hosts of the place saw it
-        StructField(
-            "followed_by", LongType(), nullable=False
-        ),  # how many hosts of the place followed the group
-        StructField("agreed", BooleanType(), nullable=False),  # all of them did
-        StructField("unseen_by", ArrayType(StringType()), nullable=False),  # those that did not
-    ]
+WHO: Final = schema(
+    world="text",
+    group="text",
+    member="text",
+    host="text",  # where the member is
+    since="time",  # when the first of the hosts saw it come
+    seen_by="int64",  # how many hosts of the place saw it
+    followed_by="int64",  # how many hosts of the place followed the group
+    agreed="bool",  # all of them did
+    unseen_by="texts",  # those that did not
 )
 
-FOLLOWERS: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("seen_by", StringType(), nullable=False),  # path of a host that followed the group then
-        StructField("epoch", LongType(), nullable=False),
-    ]
+FOLLOWERS: Final = schema(
+    world="text",
+    seen_by="text",  # path of a host that followed the group then
+    epoch="int64",
 )
 
 

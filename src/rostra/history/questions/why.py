@@ -14,10 +14,9 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from rostra.history.places import inside, name_of
-from rostra.history.shape import shaped
+from rostra.history.shape import said, schema, shaped
 from rostra.journal.schema import SIGHT
 from rostra.names import ROOT, Domain, enclosing
 
@@ -25,16 +24,14 @@ BEFORE_S: Final = 15.0
 AFTER_S: Final = 60.0
 """What happened this long before and after a removal may belong to it."""
 
-WHY: Final = StructType(
-    [
-        StructField("world", StringType(), nullable=False),
-        StructField("at", TimestampType(), nullable=False),
-        StructField("node", StringType(), nullable=False),  # who saw or did it
-        StructField("epoch", LongType(), nullable=False),  # with `seq`: where it stands in its journal
-        StructField("seq", LongType(), nullable=False),
-        StructField("what", StringType(), nullable=False),  # removal | evidence | passed | told | home | back
-        StructField("text", StringType(), nullable=False),
-    ]
+WHY: Final = schema(
+    world="text",
+    at="time",
+    node="text",  # who saw or did it
+    epoch="int64",  # with `seq`: where it stands in its journal
+    seq="int64",
+    what="text",  # removal | evidence | passed | told | home | back
+    text="text",
 )
 
 
@@ -43,9 +40,18 @@ def removals(events: DataFrame, subject: str, at: datetime, seen_from: str = ROO
     and, if a link was given up, accuser and accused. A subject is an endpoint (any incarnation, or one); or a
     host or domain, which is lost when all members inside are lost together: it, or a domain around it, and
     not just a part of it."""
+    return _latest(_lost(events, subject, at, seen_from), "world", "writer")
+
+
+def last_removal(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
+    """Of these the last one in each world."""
+    return _latest(_lost(events, subject, at, seen_from), "world")
+
+
+def _lost(events: DataFrame, subject: str, at: datetime, seen_from: str) -> DataFrame:
     around = F.col("domain").isin(*enclosing(Domain(subject)))
     as_one = ((F.col("kind") == "without") & around) | ((F.col("kind") == "only") & ~around)
-    lost = events.where(as_one if "/" not in subject else F.lit(True)).where(
+    return events.where(as_one if "/" not in subject else F.lit(True)).where(
         F.col("kind").isin(*SIGHT)
         & F.col("news")
         & (F.col("change") == "left")
@@ -54,9 +60,13 @@ def removals(events: DataFrame, subject: str, at: datetime, seen_from: str = ROO
         & concerns(subject, F.col("member"))
         & inside(seen_from, F.col("writer"))
     )
+
+
+def _latest(lost: DataFrame, *of: str) -> DataFrame:
     columns = ("world", "writer", "epoch", "seq", "at", "kind", "group", "member", "life", "stamp", "cause")
     latest = F.max_by(F.struct(*columns, "accuser", "accused", "what", "domain"), F.struct("at", "seq"))
-    return lost.groupBy("world", F.col("writer").alias("by")).agg(latest.alias("row")).select("row.*")
+    by = (F.col(name).alias(f"by_{name}") for name in of)
+    return lost.groupBy(*by).agg(latest.alias("row")).select("row.*")
 
 
 def why(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) -> DataFrame:
@@ -64,19 +74,13 @@ def why(events: DataFrame, subject: str, at: datetime, seen_from: str = ROOT) ->
 
     Empty if no host inside `seen_from` lost sight of the subject before that time.
     """
-    last = removals(events, subject, at, seen_from)
-    newest = F.max_by(F.struct(*(F.col(name) for name in last.columns)), F.struct("at", "seq"))
-    the = F.broadcast(
-        last.groupBy("world")
-        .agg(newest.alias("the"))
-        .select(
-            "world",
-            F.col("the.at").alias("the_at"),
-            F.col("the.accuser").alias("the_accuser"),
-            F.col("the.accused").alias("the_accused"),
-            F.col("the.member").alias("the_member"),
-        )
-    )
+    return why_removed(events, last_removal(events, subject, at, seen_from), subject)
+
+
+def why_removed(events: DataFrame, removed: DataFrame, subject: str) -> DataFrame:
+    """The same (`WHY`). `events` are all rows around it, `removed` is its `last_removal`."""
+    names = {name: f"the_{name}" for name in ("at", "accuser", "accused", "member")}
+    the = F.broadcast(removed.select("world", *names).withColumnsRenamed(names))
     near = events.join(the, "world").where(
         (F.unix_micros("at") >= F.unix_micros("the_at") - int(BEFORE_S * 1e6))
         & (F.unix_micros("at") <= F.unix_micros("the_at") + int(AFTER_S * 1e6))
@@ -120,89 +124,45 @@ def concerns(subject: str, member: Column) -> Column:
 
 def _text() -> Column:
     kind, col = F.col("kind"), F.col
-    because = F.concat(
-        F.lit(", because "), col("accuser"), F.lit(" gave up "), col("accused"), F.lit(": "), col("what")
-    )
-    place = F.when(col("inside"), F.concat(F.lit("only "), col("domain"), F.lit(" remains"))).otherwise(
-        F.concat(col("domain"), F.lit(" is lost"))
+    place = F.when(col("inside"), said("only {domain} remains")).otherwise(said("{domain} is lost"))
+    because = said("{place}, because {accuser} gave up {accused}: {what}", place=place)
+    closed = F.when(col("channel_open"), "").otherwise("; the connection was closed")
+    how = F.when(col("cause") == "leave", "was closed by its program").otherwise(
+        "is gone: its program ended without saying goodbye"
     )
     cause = F.coalesce("cause", F.lit("left"))
+    silent = (col("what") == "silent") & col("silence_s").isNotNull()
     return (
         F.when(
             kind == "link-suspected",
-            _joined(
-                "suspected ",
-                col("peer"),
-                ": silent ",
-                _seconds("silence_s"),
-                ", usually heard every ",
-                _seconds("expected_s"),
-                " (phi ",
-                F.format_number("phi", 1),
-                ", limit ",
-                F.format_number("threshold", 0),
-                ")",
+            said(
+                "suspected {peer}: silent {silence_s:s}, usually heard every {expected_s:s} (phi"
+                " {phi:1}, limit"
+                " {threshold:0})"
             ),
         )
         .when(
-            (kind == "link-down") & (col("what") == "silent") & col("silence_s").isNotNull(),
-            _joined(
-                "gave up ",
-                col("peer"),
-                ": silent ",
-                _seconds("silence_s"),
-                ", limit ",
-                _seconds("limit_s"),
-                F.when(col("channel_open"), "").otherwise("; the connection was closed"),
-            ),
+            (kind == "link-down") & silent,
+            said("gave up {peer}: silent {silence_s:s}, limit {limit_s:s}{closed}", closed=closed),
         )
         .when(
             kind == "link-down",
-            _joined("gave up ", col("peer"), ": ", F.coalesce("what", F.lit("no reason given"))),
+            said("gave up {peer}: {why}", why=F.coalesce("what", F.lit("no reason given"))),
         )
-        .when(kind == "link-trusted", _joined("heard ", col("peer"), " again in time"))
-        .when(kind == "link-up", _joined("linked with ", col("peer")))
-        .when(kind == "link-moved", _joined("linked with another replica of ", col("peer")))
+        .when(kind == "link-trusted", said("heard {peer} again in time"))
+        .when(kind == "link-up", said("linked with {peer}"))
+        .when(kind == "link-moved", said("linked with another replica of {peer}"))
         .when(
             kind == "domain-failed",
-            F.concat(_joined("told ", F.coalesce("peer", F.lit("its neighbours")), ": "), place, because),
+            said("told {to}: {because}", to=F.coalesce("peer", F.lit("its neighbours")), because=because),
         )
-        .when(
-            kind == "closed",
-            _joined(
-                col("member"),
-                F.when(col("cause") == "leave", " was closed by its program").otherwise(
-                    " is gone: its program ended without saying goodbye"
-                ),
-                F.coalesce(F.concat(F.lit(" ("), col("what"), F.lit(")")), F.lit("")),
-            ),
-        )
-        .when(kind == "member-left", _joined(col("member"), " left ", col("group"), " (", cause, ")"))
-        .when(
-            kind == "program-suspected",
-            _joined(col("member"), " stalled: a ping was unanswered for ", _seconds("silence_s")),
-        )
-        .when(
-            kind.isin("without", "only"),
-            F.concat(_joined("lost ", col("member"), " in ", col("group"), ": "), place, because),
-        )
+        .when(kind == "closed", said("{member} {how}[ ({what})]", how=how))
+        .when(kind == "member-left", said("{member} left {group} ({cause})", cause=cause))
+        .when(kind == "program-suspected", said("{member} stalled: a ping was unanswered for {silence_s:s}"))
+        .when(kind.isin("without", "only"), said("lost {member} in {group}: {because}", because=because))
         .when(
             col("change") == "left",
-            _joined("was told that ", col("member"), " left ", col("group"), " (", cause, ")"),
+            said("was told that {member} left {group} ({cause})", cause=cause),
         )
-        .otherwise(_joined("sees ", col("member"), " in ", col("group"), " again (", cause, ")"))
-    )
-
-
-def _joined(*parts: Column | str) -> Column:
-    return F.concat(*(F.coalesce(F.lit(p) if isinstance(p, str) else p, F.lit("?")) for p in parts))
-
-
-def _seconds(name: str) -> Column:
-    """A duration for people, as `rostra why` writes it."""
-    value = F.col(name)
-    return (
-        F.when(value < 0.095, F.format_string("%.2f s", value))
-        .when(value < 9.95, F.format_string("%.1f s", value))
-        .otherwise(F.format_string("%.0f s", value))
+        .otherwise(said("sees {member} in {group} again ({cause})", cause=cause))
     )

@@ -12,11 +12,11 @@ a sweep can be stopped at any moment, continued, and made larger by editing its 
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ARROW: Final = {"text": pa.string(), "double": pa.float64(), "int64": pa.int64()}
-_SPARK: Final = {"text": "string", "double": "double", "int64": "bigint"}
 
 ROWS: Final = pa.schema([(name, _ARROW[type_]) for name, type_ in ROW.items()])
-ROWS_IN_SPARK: Final = ", ".join(f"{name} {_SPARK[type_]}" for name, type_ in ROW.items())
 
 PARCEL: Final = 64
 """Runs that are kept together. Raising it: fewer files and less waiting for the slowest run, more to do again
@@ -108,22 +106,10 @@ def here(runs: Sequence[SweepRun], journals: Path | None = None) -> list[dict[st
 def on_spark(spark: "SparkSession", journals: Path | None = None) -> Execute:
     """One task for each run, so that a slow one does not delay others. Workers import the Rostra that is
     installed there; only the run itself is sent. With `journals`, a directory that every worker can write."""
-    into = None if journals is None else str(journals)
+    from rostra.history.tasks import run
 
-    def in_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = [
-                execute(msgspec.json.decode(word, type=SweepRun), into)
-                for word in batch.column(0).to_pylist()
-            ]
-            yield from pa.Table.from_pylist(rows, ROWS).to_batches()
-
-    def by(runs: Sequence[SweepRun]) -> list[dict[str, Any]]:
-        words = [(msgspec.json.encode(run).decode(),) for run in runs]
-        table = spark.createDataFrame(words, "run string").repartition(len(words))
-        return [row.asDict() for row in table.mapInArrow(in_batches, ROWS_IN_SPARK).collect()]
-
-    return by
+    work = partial(execute, into=None if journals is None else str(journals))
+    return lambda runs: run(spark, work, runs, dict[str, Any])
 
 
 def ingest(spark: "SparkSession", directory: Path) -> None:
