@@ -118,9 +118,6 @@ HANDED_BYTES: Final = WINDOW_BYTES // 2
 STATE_SHARE: Final = 16
 """So many times more may wait unread while we wait for the group's state."""
 
-NAMED_MAX: Final = 4
-"""Endpoints that an error names."""
-
 SOON_MESSAGES_MAX: Final = 1_000_000
 """What `send_soon` takes that waits for room."""
 
@@ -224,12 +221,8 @@ class Ordered(ShowsViews, OneReader):
             called = self._called(token, checked_payload(payload))
             await within(deadline_s, called, f"a call to {self.group} had no place in its order")
         except DeadlineExceeded:
-            if not tally.silent:
-                raise
-            raise DeadlineExceeded(
-                f"{_named(tally.silent)} did not answer a call to {self.group} within {deadline_s:g} s",
-                fix='allow more time, or ask with want="first" or want="majority"',
-            ) from None
+            tally.check_silent(self.group, deadline_s)
+            raise
         finally:
             del self._calls[token]
             self.me._expect_answers(token, None)
@@ -804,8 +797,3 @@ def _fail(handed: _Handed, error: RostraError) -> None:
     if not handed.done.done():
         handed.done.set_exception(error)
         handed.done.exception()  # read once: asyncio would log it if nobody waits for it
-
-
-def _named(endpoints: Sequence[Endpoint]) -> str:
-    more = len(endpoints) - NAMED_MAX
-    return ", ".join(endpoints[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

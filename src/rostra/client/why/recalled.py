@@ -237,7 +237,7 @@ class NodeMemories:
         if accuser is None:
             returns = [at for memory in self.memories.values() for at, _ in memory.notes("returns")]
             return min((at for at in returns if at > broken.at), default=None)
-        # Memories are bounded: a link that is trusted again was up by then, even if nobody remembers since when.
+        # Memories are bounded: a link that is trusted again was up by then, since whenever.
         ups = [
             at
             for at, note in accuser.link(broken.accused)
