@@ -1,6 +1,7 @@
 """What audits of a moderate history sift before Spark judges it: as a slow look at every row sifts it."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,11 +20,16 @@ from rostra.history.audits.at_hand import (
     memberships,
     notable,
     sights,
+    unexcused,
+    unfounded,
     untold,
     went_back,
 )
-from rostra.history.audits.facts import Looking
+from rostra.history.audits.facts import Calm, Looking
+from rostra.history.audits.kept import table_of
 from rostra.history.audits.lies_fast_path import Known, Lying
+from rostra.history.audits.truth import LIES
+from rostra.history.places import places_between
 
 HOSTS = ("eu.paris.h1", "eu.paris.h2", "us.ny.h1")
 MEMBERS = ("eu.paris.h1/ann#1", "us.ny.h1/eve#1")
@@ -169,6 +175,61 @@ def test_of_notices_those_are_kept_that_may_be_wrong(tmp_path: Path) -> None:
     assert found.rows["seq"].to_pylist() == [row["seq"] for row in odd]
     lost = [row for row in (*fine, *odd) if row["change"] == "left" and row["news"]]
     assert found.removed == {"w": len(lost)} and found.speaking == {("w", "loud@world")}
+
+
+@given(
+    st.lists(
+        st.tuples(hosts, members, st.sampled_from(["missing", "ghost"]), times, st.integers(-1, 9)),
+        max_size=6,
+    ),
+    st.dictionaries(times, st.sets(st.sampled_from([*HOSTS, "eu", "us", "^eu.paris"])), max_size=5),
+)
+def test_a_lie_is_held_against_a_host_in_every_calm_in_which_it_lasts_and_the_way_works(lied, turns):
+    """Minus one: it lasts until the end."""
+    stretches = [
+        Calm("w", since, until, 100, False, tuple(sorted(turns[since])))
+        for since, until in pairwise((*sorted(turns), 900))
+    ]
+    rows = [
+        ("w", host, "g@eu", member, what, at, None if long < 0 else at + 50 * long, False)
+        for host, member, what, at, long in lied
+    ]
+    found = unexcused(table_of(rows, LIES), stretches, {"w": (0, 900)})
+    assert sorted(map(repr, found)) == sorted(
+        repr((*row, *calm[1:], max(row[5], calm.since) + 100))
+        for row in rows
+        for calm in stretches
+        if min(900 if row[6] is None else row[6], calm.calm_until) - max(row[5], calm.since) >= 100
+        and not {*calm.broken}
+        & {*(places_between(row[1], row[3].split("/")[0]) if row[4] == "missing" else (row[1],))}
+    )
+
+
+def test_a_removal_rests_on_an_accuser_that_says_so_in_time() -> None:
+    told = {"world": "w", "at": 100, "kind": "without", "change": "left", "news": True, "member": MEMBERS[0]}
+    said = {"cause": "without", "accuser": "eu", "accused": "us", "what": "silent"}
+    founded = [
+        {**told, **said},
+        {**told, **said, "at": 40},
+        {**told, **said, "accuser": "mars"},  # has no journal here
+        {**told, "kind": "only", **said},
+    ]
+    no_removal = [{**told, "news": False}, {**told, "change": "joined"}, {**told, "member": None}]
+    odd = [
+        {**told, **said, "at": 112},
+        {**told, **said, "at": 39},
+        {**told, **said, "accused": "asia"},
+        {**told, **said, "what": None},
+        {**told, **said, "cause": None},
+        {**told, "kind": "left", **said},
+    ]
+    names = ("world", "at", "kind", "change", "news", "member", *said)
+    rows = pa.Table.from_pylist(
+        [{name: row.get(name) for name in names} for row in (*founded, *no_removal, *odd)]
+    )
+    downs = [("w", "eu", "us", 101), ("w", "eu", "us", 50), ("w", "us", "eu", 112)]
+    found = unfounded(rows, downs, {("w", "eu"), ("w", "us")}, 10)
+    assert found.to_pylist() == [{name: row.get(name) for name in names} for row in odd]
 
 
 def test_a_history_in_which_no_member_was_seen_has_nothing_to_sift(tmp_path: Path) -> None:

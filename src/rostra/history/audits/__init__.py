@@ -243,7 +243,7 @@ def judge(evidence: Evidence, promise: str, bound_s: float | None = None) -> lis
     """The same as values, in the order of the worlds' names. One job: what is found is counted by Spark, and
     what there is to say of each world is little."""
     made, fine = _judged(evidence, promise, bound_s)
-    found = {} if made is evidence.nothing else _counted(made)
+    found = {} if evidence.is_none(made) else _counted(made)
     facts, remarks = evidence.facts, evidence.remarks()
     return [
         _verdict(

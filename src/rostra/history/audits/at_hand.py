@@ -9,6 +9,7 @@ time of an audit of a million rows. A row is left out here only if no plan could
 the verdicts of both ways.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -28,11 +29,12 @@ from rostra.history.arrow_fast_path import (
     is_true,
     read,
 )
-from rostra.history.audits.facts import Fault, Looking, rows_of
+from rostra.history.audits.facts import Calm, Fault, Looking, met, rows_of
 from rostra.history.audits.lies_fast_path import LIES_IN_ARROW, TIME, Lying, ended, told
 from rostra.history.audits.obstacles import Obstacles, lasting
 from rostra.history.audits.order_fast_path import FINDINGS_IN_ARROW, StampComparison
 from rostra.history.intervals import changes, encoded, fold, numbers
+from rostra.history.places import places_between
 from rostra.history.runs import Key
 
 HOME: Final = ("world", "writer", "epoch", "group", "member", "life", "stamp", "seq", "at", "kind", "cause")
@@ -145,6 +147,45 @@ def sights(
     lies, obstructed = zip(*here(origin, found), strict=True)
     found_lies = [LIES_IN_ARROW.empty_table(), *(rows for those in lies for rows in those)]
     return joined(found_lies), spelled_out(joined(obstructed))
+
+
+def unexcused(
+    lies: pa.Table, stretches: Sequence[Calm], times: Mapping[str, Any]
+) -> Iterator[tuple[Any, ...]]:
+    """As `Evidence.lied` says it: each with every calm in which it lasted too long."""
+    asked = ((lie, lie[0], *lie[5:7]) for lie in rows_of(lies))
+    for lie, calm, moment in met(asked, stretches, times):
+        _, here, _, member, what, *_ = lie
+        rests_on = places_between(here, member.partition("/")[0]) if what == "missing" else (here,)
+        if not set(calm.broken).intersection(rests_on):
+            yield (*lie, *calm[1:], moment)
+
+
+def unfounded(
+    rows: pa.Table,
+    downs: Iterable[tuple[str, str, str, int]],
+    accusers: Collection[tuple[str, str]],
+    bound_us: int,
+) -> pa.Table:
+    """Removals, without those that are told with a reason that the accuser's own journal bears out, or whose
+    accuser has none here."""
+    gave_up: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for *pair, at in sorted(downs, key=lambda down: down[3]):
+        gave_up[pair[0], pair[1], pair[2]].append(at)
+
+    def is_founded(world: str, at: int, kind: str, cause: str | None, *said: str | None) -> bool:
+        accuser, accused, what = said
+        if kind not in ("without", "only") or None in (cause, accuser, accused, what):
+            return False
+        times = gave_up[world, str(accuser), str(accused)]
+        nth = bisect_left(times, at - bound_us)
+        return (world, accuser) not in accusers or (nth < len(times) and times[nth] <= at + bound_us)
+
+    columns = ("world", "at", "kind", "cause", "accuser", "accused", "what")
+    is_removal = is_true(pc.and_(rows["news"], pc.equal(rows["change"], "left"))) & is_there(rows["member"])
+    is_removal &= np.asarray(pc.is_in(rows["kind"], pa.array(REMOVING)))
+    chosen = rows.filter(pa.array(is_removal))
+    return chosen.filter(pa.array([not is_founded(*row) for row in rows_of(chosen, *columns)], pa.bool_()))
 
 
 class Untold(NamedTuple):

@@ -26,7 +26,7 @@ BOUND_S: Final = 30.0
 
 def both_sides_told(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every sight that a broken way should have ended, and every failure that was told (`FINDINGS`)."""
-    return _late(evidence, bound_s).unionByName(_twice(evidence)).unionByName(_alone(evidence))
+    return evidence.all_of(_late(evidence, bound_s), _twice(evidence), _alone(evidence))
 
 
 def _late(evidence: Evidence, bound_s: float) -> DataFrame:
@@ -109,9 +109,11 @@ def _twice(evidence: Evidence) -> DataFrame:
 def _alone(evidence: Evidence) -> DataFrame:
     """Leaves that are not in home's journal, told while the path to it was broken. In a group with messages a
     notice does not say which membership ended (it has no stamp), so it cannot be looked up at home."""
+    told = evidence.notices("left")
+    if evidence.is_none(told):
+        return evidence.nothing
     left = (
-        evidence.notices("left")
-        .where(F.col("news") & F.col("stamp").isNotNull())
+        told.where(F.col("news") & F.col("stamp").isNotNull())
         .withColumn("key", leave())
         .join(evidence.unmade, "key", "left_semi")
     )

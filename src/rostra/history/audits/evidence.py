@@ -4,15 +4,17 @@ The events themselves are read again by every audit, only in the columns that it
 events are cached too, and so are tables that grow with them: who saw whom, and where that was wrong.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from functools import cached_property, wraps
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property, reduce, wraps
 from itertools import starmap
 from typing import Any, Final, Self
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rostra.history.arrow_fast_path import (
@@ -24,16 +26,27 @@ from rostra.history.arrow_fast_path import (
     origin_of,
     whole_lives,
 )
-from rostra.history.audits.at_hand import NOTABLE, Notable, homes, notable, sights
+from rostra.history.audits.at_hand import NOTABLE, Notable, homes, notable, sights, unexcused
 from rostra.history.audits.at_hand import memberships as memberships_of
 from rostra.history.audits.clocks import Clocks, clocks, corrected, shifted
-from rostra.history.audits.facts import AuditedLife, Facts, Fault, WriterHole, lives_of, relived, rows_of
+from rostra.history.audits.facts import (
+    AuditedLife,
+    Calm,
+    Facts,
+    Fault,
+    WriterHole,
+    lives_of,
+    relived,
+    rows_of,
+)
 from rostra.history.audits.findings import DOUBTS, DOUBTS_OF_WORLD, FINDINGS, by_world
 from rostra.history.audits.kept import copied, handed_on, kept, table_of
 from rostra.history.audits.lies_fast_path import GIVEN_ROWS, LASTING_S, Lying, known, lasting
 from rostra.history.audits.marks import MARKS, kinds, marks
-from rostra.history.audits.obstacles import in_the_way, met_here
-from rostra.history.audits.truth import LIES, lies
+from rostra.history.audits.obstacles import Obstacles, in_the_way
+from rostra.history.audits.obstacles import lasting as faults_lasting
+from rostra.history.audits.truth import LASTED, LIES, lies, meeting
+from rostra.history.places import host_of, way
 from rostra.history.questions.follows import FOLLOWS
 from rostra.history.questions.lives import LIVES, holes, parts
 from rostra.history.questions.stays import ended_with_lives, memberships, stays
@@ -82,6 +95,22 @@ class Evidence:
         self._contradicted = sorted(set(contradicted))
         self._kept: list[DataFrame] = []
         self._judged: dict[Hashable, Judged] = {}
+        self._none: WeakSet[DataFrame] = WeakSet()  # frames that are known to have no row
+
+    def is_none(self, frame: DataFrame) -> bool:
+        """Is it known that it has no row? Then what would follow from it is not planned at all."""
+        return frame in self._none
+
+    def all_of(self, *found: DataFrame) -> DataFrame:
+        """Findings together."""
+        some = [each for each in found if not self.is_none(each)]
+        return reduce(DataFrame.unionByName, some) if some else self.nothing
+
+    def _handed(self, rows: pa.Table, schema: StructType) -> DataFrame:
+        frame = handed_on(self._given.sparkSession, rows, schema)
+        if not rows.num_rows:
+            self._none.add(frame)
+        return frame
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Worked out once: rows of which it is known that they are few."""
@@ -103,7 +132,7 @@ class Evidence:
         """What was found once under this key: of a small history it is not judged again for what broke."""
         if key not in self._judged:
             made, fine = judge()
-            self._judged[key] = made if made is self.nothing else self.once(made), fine
+            self._judged[key] = made if self.is_none(made) else self.once(made), fine
         return self._judged[key]
 
     @cached_property
@@ -182,7 +211,11 @@ class Evidence:
 
     def few(self, rows: Collection[tuple[Any, ...]], schema: StructType) -> DataFrame:
         """Facts as a table, for a plan of Spark, which sees at once what follows from none."""
-        return handed_on(self._given.sparkSession, table_of(rows, schema), schema)
+        return self._handed(table_of(rows, schema), schema)
+
+    def found(self, rows: pa.Table) -> DataFrame:
+        """As `FINDINGS`."""
+        return self._handed(rows, FINDINGS)
 
     @cached_property
     def marks(self) -> DataFrame:
@@ -262,8 +295,10 @@ class Evidence:
         if self.at_hand is None:
             return self.of(*kinds)
         rows = self.notable.rows
-        chosen = rows.filter(pc.is_in(rows["kind"], pa.array(kinds)))
-        return handed_on(self._given.sparkSession, chosen, columns_of(*NOTABLE))
+        return self.notable_rows(rows.filter(pc.is_in(rows["kind"], pa.array(kinds))))
+
+    def notable_rows(self, rows: pa.Table) -> DataFrame:
+        return self._handed(rows, columns_of(*NOTABLE))
 
     @cached_property
     def notable(self) -> Notable:
@@ -311,13 +346,18 @@ class Evidence:
         faults are some of those that are known, or moments in them."""
         if self.at_hand is None:
             return in_the_way(self.seen.select(*columns), faults)
-        return met_here(self._given.sparkSession, self._sights[1].select(columns), faults)
+        return self._met(self._sights[1].select(columns), faults)
 
     def in_the_way(self, intervals: DataFrame, faults: Iterable[Fault]) -> DataFrame:
         """The same of any intervals."""
         if self.at_hand is None:
             return in_the_way(intervals, faults)
-        return met_here(self._given.sparkSession, intervals.toArrow(), faults)
+        return self._met(intervals.toArrow(), faults)
+
+    def _met(self, intervals: pa.Table, faults: Iterable[Fault]) -> DataFrame:
+        """The same, worked out in this process."""
+        found = Obstacles(faults_lasting(faults)).met(intervals)
+        return self._handed(found, from_arrow_schema(found.schema))
 
     @cached_property
     def lies(self) -> DataFrame:
@@ -332,6 +372,17 @@ class Evidence:
         """Of these the ones that can have lasted so long, or that something happened in: of a large history
         few, and worked out once."""
         return self._lasting if bound_s >= LASTING_S else self.lies
+
+    def lied(self, bound_s: float, calm: Sequence[Calm]) -> DataFrame:
+        """They, each with every calm in which it lasted too long (`meeting`), though the way between both
+        hosts worked, or its own host, if it saw too much."""
+        if self.at_hand is not None and bound_s >= LASTING_S:
+            return self.few([*unexcused(self._sights[0], calm, self.facts.times)], LASTED)
+        here, broken = F.col("seen_by"), F.col("broken")
+        excused = F.when(
+            F.col("what") == "missing", F.arrays_overlap(way(here, host_of(F.col("member"))), broken)
+        ).otherwise(F.array_contains(broken, here))
+        return meeting(self, self.lasting(bound_s), calm).where(~excused)
 
     @cached_property
     def _lasting(self) -> DataFrame:

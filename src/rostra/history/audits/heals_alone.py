@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.facts import waiting
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.truth import CALM_HOURS, calm_hours, meeting, sharing
+from rostra.history.audits.truth import CALM_HOURS, calm_hours, sharing
 from rostra.history.places import host_of, way
 from rostra.history.shape import said, seconds, shaped
 
@@ -28,21 +28,7 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     turns = evidence.facts.disturbances
     missing = evidence.lasting(bound_s).where(F.col("what") == "missing")
     calm = evidence.facts.with_broken(waiting(turns, bound_s))
-    here, there = F.col("seen_by"), host_of(F.col("member"))
-    still = (
-        meeting(evidence, missing, calm)
-        .where((F.col("from_at") <= F.col("since")) & (F.col("moment") < F.col("calm_until")))
-        .where(~F.arrays_overlap(way(here, there), "broken"))
-    )
-    late = undoubted(
-        still,
-        evidence.doubted,
-        F.array("seen_by", there),
-        F.col("moment"),
-        since=F.col("from_at"),
-        through=way(here, there),
-        reached=F.col("since"),
-    )
+    lied = evidence.lied(bound_s, calm)
     # Told when it was seen again: the disturbance before that was the last.
     mended = (
         missing.where("mended")
@@ -58,21 +44,34 @@ def heals_alone(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .withColumn("from_at", F.col("missed_at"))
     )
     key = ("world", "seen_by", "group", "member", "from_at")
-    return shaped(
+    nobody = {"epoch": F.lit(None), "seq": F.lit(None)}
+    fine = shaped(
+        healed.groupBy(*key).agg(F.min("until_at").alias("at")),
+        FINDINGS,
+        broken=F.lit(False),
+        writer="seen_by",
+        text=F.lit(None),
+        **nobody,
+    )
+    if evidence.is_none(lied):
+        return fine
+    here, there = F.col("seen_by"), host_of(F.col("member"))
+    late = undoubted(
+        lied.where((F.col("what") == "missing") & (F.col("from_at") <= F.col("since"))).where(
+            F.col("moment") < F.col("calm_until")
+        ),
+        evidence.doubted,
+        F.array("seen_by", there),
+        F.col("moment"),
+        since=F.col("from_at"),
+        through=way(here, there),
+        reached=F.col("since"),
+    )
+    broken = shaped(
         late.groupBy(*key).agg(F.min("since").alias("at"), F.max("broken").alias("broken")),
         FINDINGS,
         writer="seen_by",
-        epoch=F.lit(None),
-        seq=F.lit(None),
         text=said(f"{{seen_by}} did not see {{member}} in {{group}} again within {bound_s:g} s"),
-    ).unionByName(
-        shaped(
-            healed.groupBy(*key).agg(F.min("until_at").alias("at")),
-            FINDINGS,
-            broken=F.lit(False),
-            writer="seen_by",
-            epoch=F.lit(None),
-            seq=F.lit(None),
-            text=F.lit(None),
-        )
+        **nobody,
     )
+    return broken.unionByName(fine)

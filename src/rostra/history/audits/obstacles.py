@@ -12,12 +12,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from rostra.history.audits.facts import Fault
-from rostra.history.audits.kept import handed_on
 from rostra.history.places import places_between
 from rostra.history.shape import schema
 
@@ -37,12 +35,6 @@ def in_the_way(intervals: DataFrame, faults: Iterable[Fault]) -> DataFrame:
     if not found:
         return intervals.sparkSession.createDataFrame([], joined)
     return intervals.mapInArrow(Obstacles(found), joined)
-
-
-def met_here(spark: SparkSession, intervals: pa.Table, faults: Iterable[Fault]) -> DataFrame:
-    """The same, worked out in this process. If none met a fault, Spark sees that nothing follows."""
-    found = Obstacles(lasting(faults)).met(intervals)
-    return handed_on(spark, found, from_arrow_schema(found.schema))
 
 
 def lasting(faults: Iterable[Fault]) -> list[Fault]:

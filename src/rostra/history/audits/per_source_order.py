@@ -10,6 +10,8 @@ list than its neighbours have already).
 *Not covered:* the order of answers to questions. Their members are not in the journal, only their number.
 """
 
+from operator import itemgetter
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -17,7 +19,6 @@ from rostra.history.arrow_fast_path import EventSource, answered, origin_of
 from rostra.history.audits.at_hand import went_back
 from rostra.history.audits.evidence import Evidence, Judged
 from rostra.history.audits.findings import FINDINGS, undoubted
-from rostra.history.audits.kept import handed_on
 from rostra.history.audits.order_fast_path import StampComparison
 from rostra.history.shape import said, shaped
 
@@ -33,8 +34,8 @@ def per_source_order_at_hand(evidence: Evidence) -> Judged:
     """What of it is not fine, and how much is."""
     assert evidence.at_hand is not None
     broken, fine = went_back(evidence.at_hand)
-    told = handed_on(evidence.doubts.sparkSession, broken, FINDINGS)
-    return told.unionByName(links_alternate(evidence)), fine
+    told = evidence.found(broken)
+    return evidence.all_of(told, links_alternate(evidence)), fine
 
 
 def told_in_order(events: DataFrame, origin: EventSource | None = None) -> DataFrame:
@@ -86,20 +87,21 @@ def told_in_order(events: DataFrame, origin: EventSource | None = None) -> DataF
 
 def links_alternate(evidence: Evidence) -> DataFrame:
     """Reports that say what the one before said; those that alternate are no finding, they are expected."""
-    story = Window.partitionBy("world", "writer", "epoch", "peer").orderBy("seq")
-    reports = evidence.marks.where(F.col("kind").isin("link-up", "link-down")).withColumn(
-        "before", F.coalesce(F.lag("kind").over(story), F.lit("link-down"))
-    )
+    before: dict[tuple[str, ...], str] = {}
+    again = []
+    columns = ("seq", "at", "kind", "world", "writer", "epoch", "peer")
+    reports = evidence.facts.marked(("link-up", "link-down"), *columns)
+    for seq, at, kind, *story in sorted(reports, key=itemgetter(0)):
+        if before.get((*story,), "link-down") == kind:
+            world, writer, epoch, peer = story
+            text = f"{writer} reported {peer} {kind.removeprefix('link-')} twice running"
+            again.append((world, True, at, writer, epoch, seq, text))
+        before[*story,] = kind
+    found = evidence.few(again, FINDINGS)
+    if not again:
+        return found
     return shaped(
-        undoubted(
-            reports.where(F.col("before") == F.col("kind")),
-            evidence.doubted,
-            F.array("writer"),
-            F.col("at"),
-            since=F.col("at"),
-        ),
-        FINDINGS,
-        text=said("{writer} reported {peer} {how} twice running", how=F.substring("kind", 6, 9)),
+        undoubted(found, evidence.doubted, F.array("writer"), F.col("at"), since=F.col("at")), FINDINGS
     )
 
 

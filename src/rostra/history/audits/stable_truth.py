@@ -24,7 +24,6 @@ from rostra.history.audits.evidence import Evidence
 from rostra.history.audits.facts import Calm, met
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.audits.owed import owed
-from rostra.history.audits.truth import meeting
 from rostra.history.places import host_of, way
 from rostra.history.shape import said, schema, shaped
 
@@ -36,19 +35,33 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
     """Every stretch of following that met a calm, and everything wrong in one (`FINDINGS`)."""
     facts = evidence.facts
     calm = facts.calm(bound_s)
+    lied, behind = evidence.lied(bound_s, calm), _behind(evidence, calm)
+    wrong = []
+    if not evidence.is_none(lied):
+        homed = lied.withColumn("home", host_of(F.col("member")))
+        wrong.append(homed.join(F.broadcast(evidence.homes), ["world", "home"], "left_semi"))
+    if not evidence.is_none(behind):
+        wrong.append(_hidden(evidence, behind, calm))
+    offences = [_offences(evidence, each) for each in wrong]
+    followed = ((each[:5], each.world, each.from_at, each.until_at) for each in facts.informed)
+    judged: dict[tuple[str, str, int, str, int], int] = {}
+    for key, _, moment in met(followed, calm, facts.times):
+        judged[key] = min(moment, judged.get(key, moment))
+    fine = [
+        (world, False, moment, host, epoch, None, None)
+        for (world, host, epoch, _, _), moment in judged.items()
+    ]
+    unlisted = owed(evidence, bound_s, "followed", "%s has followed %s and was never given a list")
+    if not evidence.is_none(unlisted):
+        offences.append(undoubted(unlisted, evidence.doubted, F.array("writer"), F.col("at")))
+    return evidence.all_of(*offences, evidence.few(fine, FINDINGS))
+
+
+def _offences(evidence: Evidence, wrong: DataFrame) -> DataFrame:
     here, there = F.col("seen_by"), host_of(F.col("member"))
     is_missing, is_ghost = F.col("what") == "missing", F.col("what") == "ghost"
-
-    lasted = meeting(evidence, evidence.lasting(bound_s), calm)
-    excused = F.when(is_missing, F.arrays_overlap(way(here, there), "broken")).otherwise(
-        F.array_contains("broken", here)
-    )
-    known = F.broadcast(evidence.homes)
-    wrong = lasted.where(~excused).withColumn("home", there).join(known, ["world", "home"], "left_semi")
-
-    hidden = _hidden(evidence, calm)
     found = undoubted(
-        wrong.select(*hidden.columns).unionByName(hidden),
+        wrong,
         evidence.doubted,
         F.array("seen_by", there),
         F.col("moment"),
@@ -63,32 +76,23 @@ def stable_truth(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
         .when(is_ghost, "which is not in it")
         .otherwise("and cannot reach it"),
     )
-    offences = shaped(
-        found, FINDINGS, at="moment", writer="seen_by", epoch=F.lit(None), seq=F.lit(None), text=text
-    )
-    followed = ((each[:5], each.world, each.from_at, each.until_at) for each in facts.informed)
-    judged: dict[tuple[str, str, int, str, int], int] = {}
-    for key, _, moment in met(followed, calm, facts.times):
-        judged[key] = min(moment, judged.get(key, moment))
-    fine = [
-        (world, False, moment, host, epoch, None, None)
-        for (world, host, epoch, _, _), moment in judged.items()
-    ]
-    unlisted = owed(evidence, bound_s, "followed", "%s has followed %s and was never given a list")
-    return offences.unionByName(evidence.few(fine, FINDINGS)).unionByName(
-        undoubted(unlisted, evidence.doubted, F.array("writer"), F.col("at"))
-    )
+    nobody = {"epoch": F.lit(None), "seq": F.lit(None)}
+    return shaped(found, FINDINGS, at="moment", writer="seen_by", text=text, **nobody)
 
 
-def _hidden(evidence: Evidence, calm: Sequence[Calm]) -> DataFrame:
+def _behind(evidence: Evidence, calm: Sequence[Calm]) -> DataFrame:
+    """Stays that a broken way ought to have ended."""
+    stays = ("world", "seen_by", "group", "member", "left_at", "from_at", "end")
+    return evidence.across(evidence.facts.failing_first(calm), *stays)
+
+
+def _hidden(evidence: Evidence, behind: DataFrame, calm: Sequence[Calm]) -> DataFrame:
     """Members that are seen though the way to them is broken. Of a fault that lasts over several calms the
     first one tells, but for those that a simulator settled. A host that stands still itself sees nothing."""
-    stays = ("world", "seen_by", "group", "member", "left_at", "from_at", "end")
     idle = sorted({(each.world, each.moment, place) for each in calm for place in each.broken})
     when = schema(world="text?", fault_from="time?", seen_by="text?")
     return (
-        evidence.across(evidence.facts.failing_first(calm), *stays)
-        .where(F.col("from_at") < F.col("fault_from"))
+        behind.where(F.col("from_at") < F.col("fault_from"))
         .join(F.broadcast(evidence.few(idle, when)), ["world", "fault_from", "seen_by"], "left_anti")
         .select(
             *("world", "seen_by", "group", "member", F.lit("hidden").alias("what"), "from_at"),

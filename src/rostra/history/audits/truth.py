@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampType
 
 from rostra.history.audits.facts import Calm, Fault
 from rostra.history.shape import schema, shaped, sums
@@ -45,6 +46,11 @@ CALM_HOURS: Final = schema(
     broken="texts",  # places that do not work meanwhile
     bucket="int64",
 )
+
+LASTED: Final = StructType(
+    [*LIES, *(field for field in CALM_HOURS if field.name not in ("world", "bucket"))]
+).add("moment", TimestampType())
+"""A lie with a calm in which it lasted too long, and the moment from which on it had."""
 
 BUCKET_S: Final = 3600
 """What shares some time is looked for hour by hour, so that nothing is compared with another day."""

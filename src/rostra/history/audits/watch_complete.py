@@ -59,21 +59,21 @@ def watch_complete_at_hand(evidence: Evidence, bound_s: float = BOUND_S) -> Judg
         gaps,
         evidence.notable.speaking,
     )
-    looked_at = _Calm(evidence, bound_s)
-    calm_told = _again(evidence, looked_at)
-    if found.changes:
-        suspects = evidence.few(found.changes, CHANGES).select(_key()).distinct()
-        calm_told = calm_told.unionByName(_suspected(evidence, looked_at, suspects))
-    return _watched(evidence, bound_s, calm_told), found.fine
+    told = evidence.nothing
+    if found.changes or not evidence.is_none(evidence.notices("joined", "left")):
+        looked_at = _Calm(evidence, bound_s)
+        told = _again(evidence, looked_at)
+        if found.changes:
+            suspects = evidence.few(found.changes, CHANGES).select(_key()).distinct()
+            told = told.unionByName(_suspected(evidence, looked_at, suspects))
+    return _watched(evidence, bound_s, told), found.fine
 
 
 def _watched(evidence: Evidence, bound_s: float, calm: DataFrame) -> DataFrame:
     late = owed(evidence, bound_s, "gap", "%s got no list of %s after its gap")
-    return (
-        numbers(evidence)
-        .unionByName(calm)
-        .unionByName(undoubted(late, evidence.doubted, F.array("writer"), F.col("at")))
-    )
+    if not evidence.is_none(late):
+        late = undoubted(late, evidence.doubted, F.array("writer"), F.col("at"))
+    return evidence.all_of(numbers(evidence), calm, late)
 
 
 @judged_with("changed")

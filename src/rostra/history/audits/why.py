@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from rostra.history.audits.at_hand import REMOVING
+from rostra.history.audits.at_hand import REMOVING, unfounded
 from rostra.history.audits.evidence import Evidence, Judged, leave
 from rostra.history.audits.findings import FINDINGS, undoubted
 from rostra.history.places import host_of
@@ -35,8 +35,12 @@ def why(evidence: Evidence, bound_s: float = BOUND_S) -> DataFrame:
 
 def why_at_hand(evidence: Evidence, bound_s: float = BOUND_S) -> Judged:
     """What of it is not fine, and how many removals there are."""
-    suspects = _removed(evidence.notices(*REMOVING))
-    return _unexplained(evidence, suspects, bound_s), evidence.notable.removed
+    facts, found = evidence.facts, evidence.notable
+    rows = unfounded(found.rows, facts.downs, frozenset(facts.accusers), int(bound_s * 1e6))
+    suspects = evidence.notable_rows(rows)
+    if evidence.is_none(suspects):
+        return evidence.nothing, found.removed
+    return _unexplained(evidence, _removed(suspects), bound_s), found.removed
 
 
 def _removed(notices: DataFrame) -> DataFrame:
