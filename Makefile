@@ -51,7 +51,7 @@ unit: $(READY)  ## cores, stories, properties, faults, wire: virtual time, no ne
 	@$(BIN)/pytest -q -n 2 -m "not live and not browser and not cluster and not long" --ignore tests/live $(ARGS)
 
 live: $(READY)  ## real processes: kill, stop and, as root in network namespaces, cut and heal
-	@$(BIN)/pytest -q -n 2 -m "live and not browser" tests/live tests/cli tests/attacks $(ARGS)
+	@$(BIN)/pytest -q -n 2 -m "live and not browser and not long" tests/live tests/cli tests/attacks $(ARGS)
 
 browser: $(READY)  ## the dashboard in a real Chromium
 	@$(BIN)/pytest -q -n 2 -m browser tests/web $(ARGS)
@@ -111,6 +111,9 @@ clean-history: $(READY)  ## WORLDS=100 without a fault, crowded, with clocks off
 
 long-storms: $(READY)  ## storms and loads that the suite leaves out, because another seed or size shows the same
 	@$(BIN)/pytest -q -m long tests/faults tests/testing $(ARGS)
+
+long-live: $(READY)  ## as root: hosts that die, are cut off or come back, in both orders, by multicast, from host to host, by the server
+	@$(BIN)/pytest -q -m long tests/live $(ARGS)
 
 long-history: $(READY)  ## the page about Spark in every session, object stores, planted changes: minutes of Spark
 	@$(BIN)/pytest -q -m long tests/history $(ARGS)

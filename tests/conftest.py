@@ -88,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
 HOME = {"live": ("tests/live/", "tests/cli/", "tests/attacks/"), "browser": ("tests/web/",)}
 
 LONG = ("tests/faults/", "tests/testing/", "tests/history/", "tests/live/")
-"""Where `make long-storms`, `make long-history` and `make live` look for what takes long."""
+"""Where `make long-storms`, `make long-history` and `make long-live` look for what takes long."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack
 
 import pytest
-from support.lab import FORGIVING, TOOLS_PATH, WITHIN_S, Lab, Machine, until, why_no_namespaces
+from support.lab import FORGIVING, TOOLS_PATH, Lab, Machine, until, why_no_namespaces
+from support.lans import GROUP, HURRY_S, all_by, lan, speaking, spoken_to_by
 from support.speakers import kill_the_first
 
 import rostra
@@ -19,45 +19,19 @@ from rostra.names import Domain
 from rostra.protocols.channel.messages import LAN
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
-from rostra.transport.multicast import group_address
 from rostra.wire.datagrams import Datagrams
 
-HURRY_S = 2 * WITHIN_S
 HOSTS = ("eu.h1", "eu.h2", "eu.h3")
-GROUP = group_address("lab", Domain("eu"))
-
-
-def lan(directory: Path, mode: str) -> Iterator[Lab]:
-    """One cluster of three hosts, each on a machine of its own, and its server on a fourth."""
-    if (why := why_no_namespaces()) is not None:
-        pytest.skip(f"machines cannot be made here: {why}")
-    data = f'[data]\nworld = {{ mode = "{mode}", datagram_bytes = 1200 }}\n'
-    with Lab(directory, servers=("eu",), hosts=HOSTS, more=data + FORGIVING) as lab:
-        yield lab
 
 
 @pytest.fixture(scope="module")
 def auto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    yield from lan(tmp_path_factory.mktemp("auto"), "auto")
+    yield from lan(tmp_path_factory.mktemp("auto"), "auto", HOSTS)
 
 
 @pytest.fixture(scope="module")
 def fanout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    yield from lan(tmp_path_factory.mktemp("fanout"), "fanout")
-
-
-@asynccontextmanager
-async def speaking(lab: Lab, group: str, *hosts: str) -> AsyncIterator[list[Conversation]]:
-    """A member on each of these, all of whom know of each other."""
-    async with AsyncExitStack() as stack:
-        talks = []
-        for host in hosts:
-            me = await stack.enter_async_context(lab.program(host, "one"))
-            talks.append(await stack.enter_async_context(me.join(group, delivery="fifo")))
-        for talk in talks:
-            await talk.ready(deadline_s=HURRY_S)
-        await until(lambda: all(len(talk.members) == len(hosts) for talk in talks), "all are there", HURRY_S)
-        yield talks
+    yield from lan(tmp_path_factory.mktemp("fanout"), "fanout", HOSTS)
 
 
 async def numbers(talk: Conversation, sender: str, upto: int, due: int = 1) -> None:
@@ -70,21 +44,6 @@ async def numbers(talk: Conversation, sender: str, upto: int, due: int = 1) -> N
                 due += len(item)
                 if due > upto:
                     return
-
-
-async def mode_of(lab: Lab, node: str) -> str:
-    return str((await lab.inspect(node))["data"]["mode"])
-
-
-async def all_by(lab: Lab, mode: str) -> None:
-    """Until every host speaks so, and hears so."""
-
-    async def so() -> bool:
-        modes = [await mode_of(lab, host) for host in HOSTS]
-        hears = [each["hears_multicast"] for each in (await lab.inspect("eu"))["data"]["hosts"].values()]
-        return set(modes) == {mode} and (mode != "multicast" or hears == [True] * len(HOSTS))
-
-    await until(so, f"all speak by {mode}", HURRY_S, look_s=0.1)
 
 
 def packets_sent(machine: Machine) -> int:
@@ -219,20 +178,6 @@ async def test_one_order_by_the_server(auto: Lab, order: str) -> None:
         auto.deafen(node, f"-d {GROUP}")
     await one_order(auto, f"relay-{order}", order)
     auto.heal()
-
-
-@asynccontextmanager
-async def spoken_to_by(lab: Lab, mode: str) -> AsyncIterator[None]:
-    """All hosts of this lab speak so. Afterwards all is as before, whatever was killed."""
-    try:
-        if mode == "reflect":
-            for node in ("eu", *HOSTS):
-                lab.deafen(node, f"-d {GROUP}")
-        async with speaking(lab, f"woken-by-{mode}", *HOSTS):
-            await all_by(lab, mode)
-        yield
-    finally:
-        await lab.calm()
 
 
 @pytest.fixture(params=["multicast", "fanout", "reflect"])

@@ -425,6 +425,17 @@ class Lab:
         _, _, rule = told.splitlines()
         return int(rule.split()[0])
 
+    def lost(self, node: str, words: str) -> int:
+        """How many packets did not reach that machine by the rules that say these words?"""
+        told = subprocess.run(
+            self[node].machine.command("iptables", "-w", "-nvxL", "INPUT"),
+            capture_output=True,
+            text=True,
+            check=True,
+            env=_tools(),
+        ).stdout
+        return sum(int(line.split()[0]) for line in told.splitlines() if words in line)
+
     def heal(self) -> None:
         rules, self._rules = self._rules, []
         self._filter("-D", rules)

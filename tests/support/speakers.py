@@ -1,7 +1,6 @@
 """Members of a group with one order that speak all the time, over real processes, while one is killed."""
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -11,7 +10,7 @@ from support.lab import WITHIN_S, Lab, until
 from rostra.client import Me, Message, Ordered, Receipt, View
 from rostra.client.group import Entering
 from rostra.client.ordered import OrderName
-from rostra.errors import Rejected, RostraError, Unreachable
+from rostra.errors import Rejected, RostraError
 
 ON_THEIR_WAY = 100
 
@@ -20,8 +19,15 @@ class Speaker:
     """A member that speaks all the time, until it is refused; what it was given, and what became of its
     own."""
 
-    def __init__(self, me: Me, group: Ordered) -> None:
+    def __init__(
+        self, me: Me, group: Ordered, *, on_their_way: int = ON_THEIR_WAY, pause_s: float = 0.0
+    ) -> None:
         self.endpoint, self.group = me.endpoint, group
+        self.on_their_way, self.pause_s = on_their_way, pause_s
+        self.views: list[View] = []
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.error: RostraError | None = None  # that ended what it was given
         self.log: list[tuple[int, str, bytes]] = []
         self.since_loss = -1  # messages, since the view that shows it
         self.receipts: dict[bytes, Receipt] = {}
@@ -32,19 +38,24 @@ class Speaker:
         self.speaking = asyncio.create_task(self._speak())
 
     async def _read(self) -> None:
-        with contextlib.suppress(Unreachable):  # the agent is killed
+        try:
             async for item in self.group:
+                await self.reads.wait()
                 if isinstance(item, Message):
                     self.log.append((item.position, item.sender, item.body))
                     self.since_loss += self.since_loss >= 0
-                elif isinstance(item, View) and item.failed:
-                    self.since_loss = 0
+                elif isinstance(item, View):
+                    self.views.append(item)
+                    if item.failed:
+                        self.since_loss = 0
+        except RostraError as error:  # the agent is killed, or the group went on without it
+            self.error = error
 
     async def _speak(self) -> None:
         said: deque[tuple[bytes, asyncio.Task[Receipt]]] = deque()
         number = 0
         while said or not self._enough:
-            while len(said) < ON_THEIR_WAY and not self._enough:
+            while len(said) < self.on_their_way and not self._enough:
                 number += 1
                 body = b"%s %d" % (self.endpoint.encode(), number)
                 said.append((body, asyncio.create_task(self.group.send(body))))
@@ -54,6 +65,8 @@ class Speaker:
             except RostraError as error:
                 self._enough = True
                 (self.rejected if isinstance(error, Rejected) else self.in_doubt).append(body)
+            if self.pause_s:
+                await asyncio.sleep(self.pause_s)
 
     async def end(self) -> None:
         self._enough = True
