@@ -151,6 +151,9 @@ async def every(tasks: "Iterator[Awaitable[None]]") -> None:
 # What is in the suite
 
 
+@pytest.mark.parametrize(
+    "way", ["multicast", "fanout", pytest.param("reflect", marks=pytest.mark.long)], indirect=True
+)
 @pytest.mark.spec("A-039", "A-102", "A-104")
 async def test_members_that_come_at_once_have_one_order_though_every_fifth_datagram_is_lost(
     way: tuple[Lab, str],
@@ -184,6 +187,17 @@ async def lives_on(both: Sequence[Party], *lost: str) -> None:
             lambda rest=rest: min(each.since_loss for each in rest) >= 0, f"{party.name} knows", HURRY_S
         )
         await party.goes_on(*rest)
+
+
+async def kill(lab: Lab, *hosts: str) -> None:
+    """At once, and the others never hear that these went on to acknowledge what they have."""
+    for host in hosts:
+        await asyncio.to_thread(lab.silence, host, "-p udp")  # while all speak
+    await asyncio.sleep(0.1)
+    for host in hosts:
+        lab[host].signal(signal.SIGKILL)
+    for host in hosts:
+        await lab[host].ended()
 
 
 def on(party: Party, *hosts: str) -> list[Speaker]:
@@ -231,7 +245,8 @@ async def test_a_host_that_comes_back_at_once_is_another_station(way: tuple[Lab,
     async with parties(way, "back", HOSTS[:3]) as (lab, both):
         for host in (HOSTS[0], HOSTS[2]):
             before = [on(party, host) for party in both]
-            await asyncio.to_thread(lab[host].kill)
+            await kill(lab, host)
+            heal(lab, way[1])
             lab[host].start()
             await until(lambda host=host: lab._is_linked(host), f"{host} is back")
             again = await asyncio.gather(*[party.enter(host) for party in both])
@@ -251,9 +266,7 @@ async def test_a_host_that_comes_back_at_once_is_another_station(way: tuple[Lab,
 async def test_two_hosts_are_killed_at_once(way: tuple[Lab, str]) -> None:
     """XA-12: the one that orders, or would decide first who is left, and the one that would be next."""
     async with parties(way, "two") as (lab, both):
-        lab.silence(HOSTS[0], "-p udp")
-        for host in HOSTS[:2]:
-            lab[host].signal(signal.SIGKILL)
+        await kill(lab, *HOSTS[:2])
         await lives_on(both, *HOSTS[:2])
         for party in both:
             await party.is_one(*on(party, *HOSTS[:2]))
