@@ -110,6 +110,17 @@ def test_groups_are_created_changed_and_deleted(cluster: Cluster) -> None:
     assert (bad.code, "majority ▸andd" in bad.err) == (2, True)
 
 
+def test_a_group_that_nobody_could_join_is_not_created(cluster: Cluster) -> None:
+    """The root of this world has no server, which joins claim a group at."""
+    refused = cluster.run("group", "create", "wide@world", "--survive", "majority")
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err.splitlines() == [
+        "error: wide@world cannot be claimed: world has no server",
+        "  choose a narrower scope; rostra domains shows which have servers",
+    ]
+    assert cluster.run("views", "wide@world").code == 3
+
+
 def test_groups_are_split_and_merged(cluster: Cluster) -> None:
     with two_members(cluster, "whole", disk="ssd") as members:
         assert cluster.run("group", "split", "whole@eu", "hot", "cold", "--where", "disk=ssd").code == 0
