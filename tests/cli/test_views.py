@@ -121,6 +121,25 @@ def test_a_group_that_nobody_could_join_is_not_created(cluster: Cluster) -> None
     assert cluster.run("views", "wide@world").code == 3
 
 
+def test_members_of_a_host_that_is_cut_off_are_shown_with_why_they_stand_still(cluster: Cluster) -> None:
+    with (
+        rostra.sync.connect(cluster.socket("us.h1"), name="ann") as ann,
+        ann.join("alone", "us", membership="agreed", survive="majority") as stay,
+    ):
+        cluster["us"].kill()
+        for item in stay.items(timeout_s=60):
+            if isinstance(item, rostra.Blocked):
+                break
+        shown = cluster.run("members", "alone@us", host="us.h1")
+        rows = cluster.run("members", "alone@us", "-o", "jsonl", host="us.h1").jsonl
+        nobody = cluster.run("members", "empty@us", host="us.h1")
+    assert shown.code == 0 and ann.endpoint.partition("/")[2] in shown.lines[-1], shown
+    assert "us.h1 is cut off from us" in shown.err and "nobody is in" not in shown.err
+    assert "members here stand still in view 1 of alone@us: " in shown.err
+    assert [each["endpoint"] for each in rows] == [ann.endpoint]
+    assert nobody.code == 1 and "us.h1 is cut off from us" in nobody.err
+
+
 def test_groups_are_split_and_merged(cluster: Cluster) -> None:
     with two_members(cluster, "whole", disk="ssd") as members:
         assert cluster.run("group", "split", "whole@eu", "hot", "cold", "--where", "disk=ssd").code == 0
