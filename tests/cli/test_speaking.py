@@ -213,6 +213,16 @@ def test_receipts_are_one_document_for_each_line(cluster: Cluster) -> None:
     assert [each["position"] for each in places] == [2, 3] and places[0]["view"] == places[1]["view"]
 
 
+def test_receipts_as_json_are_one_document(cluster: Cluster) -> None:
+    with cluster.begin(
+        "send", "receipt-json@eu", "--delivery", "atomic", "-o", "json", stdin=subprocess.PIPE
+    ) as send:
+        out, _ = send.communicate("one\ntwo\n", timeout=WITHIN_S)
+    said = json.loads(out)
+    assert said["group"] == "receipt-json@eu"
+    assert [each["position"] for each in said["receipts"]] == [2, 3]
+
+
 LISTENER = """
 import asyncio, sys, rostra
 

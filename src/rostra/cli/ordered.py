@@ -14,7 +14,7 @@ import typer
 from rostra.cli.changes import document as change_document
 from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.following import until_told
-from rostra.cli.output import OutputFormat, say, show_json, text_of
+from rostra.cli.output import OutputFormat, say, show_json, show_rows, text_of
 from rostra.client import (
     AgreedConversation,
     Blocked,
@@ -176,6 +176,7 @@ async def send_ordered(
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError, RostraError):
             await reading
+        sending.show_whole()
     sending.sum_up()
     return EXIT_OK
 
@@ -189,6 +190,7 @@ class _Sending:
         self._count = 0
         self._first: Receipt | None = None
         self._last: Receipt | None = None
+        self._documents: list[dict[str, int]] = []  # for one document of all
 
     async def read(self) -> None:
         """Members are given their own messages too; who does not read makes the others wait."""
@@ -231,10 +233,15 @@ class _Sending:
             return
         self._count += len(receipts)
         self._first, self._last = self._first or receipts[0], receipts[-1]
-        if self._output is not OutputFormat.TABLE:
-            for each in receipts:
-                show_json({"position": each.position, "view": each.view}, OutputFormat.JSONL)
-            sys.stdout.flush()
+        documents = [{"position": each.position, "view": each.view} for each in receipts]
+        if self._output is OutputFormat.JSON:
+            self._documents += documents
+        elif self._output is OutputFormat.JSONL:
+            show_rows(documents, self._output, None)
+
+    def show_whole(self) -> None:
+        if self._output is OutputFormat.JSON:
+            show_json({"group": str(self._ordered.group), "receipts": self._documents}, self._output)
 
     def sum_up(self) -> None:
         first, last = self._first, self._last
