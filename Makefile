@@ -85,6 +85,8 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore monitor $(ARGS)
 	@$(BIN)/rostra sim explore hub $(ARGS)
 	@$(BIN)/rostra sim explore hub --set crashes=0 --set ticks=1 $(ARGS)
+	@$(BIN)/rostra sim explore hub --set proposals=2 --set give_ups=1 $(ARGS)
+	@$(BIN)/rostra sim explore hub --set proposals=2 --set give_ups=1 --set crashes=0 --set suspicions=1 $(ARGS)
 
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)

@@ -163,7 +163,14 @@ class SentFrame(Struct, frozen=True):
 class AmpWorld:
     """Stations of one group over one medium, in virtual time."""
 
-    def __init__(self, config: AmpConfig, medium: AmpMedium, hosts: int = 0, group: Group = GROUP) -> None:
+    def __init__(
+        self,
+        config: AmpConfig,
+        medium: AmpMedium,
+        hosts: int = 0,
+        group: Group = GROUP,
+        beside: "AmpWorld | None" = None,  # another group of the same stations, over the same medium
+    ) -> None:
         self.config = config
         self.medium = medium
         self.group = group
@@ -178,7 +185,7 @@ class AmpWorld:
         self.mutate: Callable[[GateState], GateState] | None = None
         self.watch: Callable[[AmpStationId, Event, Sequence[Effect]], None] = lambda who, event, effects: None
         self._timers: dict[tuple[AmpStationId, TimerKey], int] = {}
-        self._agenda = Agenda(lambda: False)
+        self._agenda: Agenda = Agenda(lambda: False) if beside is None else beside._agenda
         self._token = 0
         for number in range(1, hosts + 1):
             self.add(f"h{number}")

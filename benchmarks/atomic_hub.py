@@ -16,11 +16,12 @@ from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.requests import MemberView
 from rostra.protocols.atomic.config import TICK_S
-from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted
+from rostra.protocols.atomic.events import HubPost, OrderSubmitted
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import AnyStationMessage, StationId, ViewKey
 from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.atomic.state import AgreedNow
+from rostra.protocols.fifo.events import DeliverAll
 from rostra.protocols.flow.runs import block_of
 from rostra.sim.agenda import Agenda
 

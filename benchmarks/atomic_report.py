@@ -10,6 +10,7 @@ fault model allows. Beside it, what the same costs in `hub` order.
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from benchmarks.amp_world import AmpWorld, Bus, LossyNetwork
 from benchmarks.atomic_hub import HubRow, hub_rows
 from rostra.impair.quality import Constant, LineQuality
+from rostra.names import Domain, Group
 from rostra.protocols.atomic.amp_config import AmpConfig
 from rostra.protocols.atomic.amp_invariants import check_logs
 from rostra.protocols.atomic.amp_state import AccessLost, StationSuspected
@@ -269,6 +271,26 @@ def throughput(kind: str, senders: int, loss: float = 0.0) -> float:
     return 50 * senders / (made.now - began)
 
 
+def of_groups(kind: str, count: int) -> float:
+    """Messages a second of all groups: the same stations are in each, and one of them speaks in all."""
+    first, _ = world(kind, 6)
+    rest = [
+        AmpWorld(first.config, first.medium, group=Group(f"g{n}", Domain("")), beside=first)
+        for n in range(1, count)
+    ]
+    for made in rest:
+        made.start(*[f"h{number}" for number in range(6)])
+    groups = [first, *rest]
+    for made in groups:
+        for number in range(50):
+            made.give(AmpStationId(Domain("h0"), 1), b"%d" % number)
+    began = first.now
+    first.run_until(lambda: all(len(made.ended) == 50 for made in groups), 60)
+    for made in groups:
+        _sound(made)
+    return 50 * count / (first.now - began)
+
+
 def rows() -> Iterator[ReportRow]:
     def both(
         claim: str, formula: str, value: float, measure: Callable[[str], float], most: bool = False
@@ -327,20 +349,20 @@ def rows() -> Iterator[ReportRow]:
     yield both("first member: GETVIEW", "w + 1", W + 1, lambda kind: first_member(kind)[0])
     yield both("first member (s)", "(w+1)RespT", (W + 1) * round_s, lambda kind: first_member(kind)[1])
     yield ReportRow("negotiated order", "no frame more than medium", accept("bus"), None, accept("network"))
+    alone = 1 / (2 * DELAY_S)
+    yield both("one sender, messages/s", "1 / response round", alone, lambda kind: throughput(kind, 1))
+    yield both("the same, 1 % of accepts lost", "the same", alone, lambda kind: throughput(kind, 1, 0.01))
+    for senders in (2, 4, 6):
+        each = partial(throughput, senders=senders)
+        yield both(f"{senders} senders, messages/s", f"{senders} times one", senders * alone, each)
+    several = partial(of_groups, count=4)
+    yield both("one sender in 4 groups, messages/s", "4 times one", 4 * alone, several)
 
 
-def parallel() -> list[str]:
-    lines = ["| senders | bus, messages/s | network, messages/s |", "|---|---|---|"]
-    lines += [
-        f"| {senders} | {throughput('bus', senders):.0f} | {throughput('network', senders):.0f} |"
-        for senders in (1, 2, 4, 6)
-    ]
+def memory() -> str:
     made, stations = world("network", 6)
     size = len(msgpack.encode(made.gates[stations[0]].state.view)) / 6
-    lossy = throughput("network", 1, 0.01)
-    lines += ["", f"One sender, 1 % of accepts lost (network): {lossy:.0f} messages/s."]
-    lines += [f"A view takes {size:.0f} bytes for each member and group, encoded."]
-    return lines
+    return f"A view takes {size:.0f} bytes for each member and group, encoded."
 
 
 def write_report(file: Path) -> list[ReportRow | HubRow]:
@@ -366,7 +388,7 @@ def write_report(file: Path) -> list[ReportRow | HubRow]:
         f"{'yes' if row.holds else '**no**'} |"
         for row in beside
     ]
-    lines += ["", "## Parallelism", "", *parallel(), ""]
+    lines += ["", memory(), ""]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines))
     return [*found, *beside]

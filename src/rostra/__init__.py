@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import rostra.testing as testing
     from rostra.client import (
         OPEN,
+        Added,
         AddRefused,
         Admin,
         AgreedConversation,
@@ -83,6 +84,7 @@ _NAMES = ("Domain", "Endpoint", "Group")
 __all__ = [
     "OPEN",
     "AddRefused",
+    "Added",
     "Admin",
     "AgreedConversation",
     "AgreedMembership",

@@ -17,7 +17,7 @@ from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.atomic import feeds, frames, hub, roster
 from rostra.protocols.atomic import messages as hubs
 from rostra.protocols.atomic.durable import order_name
-from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.events import HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.feeds import InFeed, feed_name
 from rostra.protocols.atomic.frames import (
     ACK,
@@ -62,7 +62,7 @@ from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.roster import HostRoster, Roster, RosterMember
 from rostra.protocols.atomic.state import AgreedNow, StationOrders
 from rostra.protocols.claims.messages import ClaimBegun
-from rostra.protocols.fifo.events import Deliver
+from rostra.protocols.fifo.events import Deliver, DeliverAll
 from rostra.protocols.flow.messages import Data, Run
 from rostra.protocols.flow.runs import block_of
 from rostra.protocols.relaxed.messages import MessageId

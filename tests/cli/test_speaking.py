@@ -127,6 +127,27 @@ def test_a_group_without_delivery_is_refused_by_what_it_is(cluster: Cluster) -> 
         assert join.wait(WITHIN_S) == 0
 
 
+def test_a_group_with_members_is_not_made_atomic_by_who_sends(cluster: Cluster) -> None:
+    """Joined so, a relaxed group would become atomic, and put its members out."""
+    with cluster.begin("tail", "stays@eu", "--count", "1") as tail:
+        listening(tail)
+        refused = cluster.run("send", "stays@eu", "hello", "--delivery", "atomic")
+        assert refused.code == 3 and 'stays@eu has members, with delivery="fifo"' in refused.err
+        assert cluster.run("send", "stays@eu", "hello").code == 0
+        assert tail.stdout is not None and tail.stdout.readline() == "hello\n"
+        assert tail.wait(WITHIN_S) == 0
+
+
+@pytest.mark.parametrize("words", [["send", "mute@eu", "hello"], ["tail", "mute@eu"]])
+def test_an_agreed_group_without_delivery_is_refused_by_what_it_is(
+    cluster: Cluster, words: list[str]
+) -> None:
+    cluster.run("group", "create", "mute@eu")
+    refused = cluster.run(*words)
+    assert refused.code == 3
+    assert 'mute@eu is agreed, with delivery="none"' in refused.err and "rostra views mute@eu" in refused.err
+
+
 def test_a_reader_that_goes_away_ends_a_tail_without_a_word(cluster: Cluster) -> None:
     with cluster.begin("tail", "shut") as tail:
         listening(tail)

@@ -46,6 +46,17 @@ def test_a_mistyped_command_names_the_closest() -> None:
     ]
 
 
+def test_a_command_that_is_elsewhere_is_named() -> None:
+    for word, other in (("show", "rostra views"), ("list", "rostra groups")):
+        answer = rostra("group", word, "db@eu")
+        assert answer.code == 2 and f"  closest: {other}\n" in answer.err
+
+
+def test_why_of_a_group_names_the_commands_that_show_one() -> None:
+    answer = rostra("why", "db@eu")
+    assert answer.code == 2 and "'db@eu' is a group" in answer.err and "rostra views db@eu" in answer.err
+
+
 @pytest.mark.parametrize(
     ("words", "said", "see"),
     [

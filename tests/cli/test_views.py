@@ -45,7 +45,7 @@ def test_views_shows_ranks_and_whether_the_rule_is_exclusive(cluster: Cluster) -
     assert [each["number"] for each in lines] == [0, 1, 2]
     assert [each["endpoint"] for each in first["view"]["members"]] == members[:1]
     assert (future.code, future.out) == (3, "")
-    assert "is at view 2, and 99 is not agreed yet" in future.err
+    assert "is at view 2, and 99 is not agreed yet\n  wait for it, or ask for the present one" in future.err
 
 
 def test_a_group_that_is_not_there_says_what_to_do(cluster: Cluster) -> None:
@@ -121,6 +121,21 @@ def test_groups_are_split_and_merged(cluster: Cluster) -> None:
         assert cluster.run("group", "remove", "again@eu", members[0]).code == 0
         left = cluster.run("views", "again@eu", "-o", "json").json
         assert [each["endpoint"] for each in left["view"]["members"]] == members[1:]
+
+
+def test_a_group_is_kept_in_a_split_and_keeps_as_many_views_as_it_was_created_with(cluster: Cluster) -> None:
+    made = cluster.run("group", "create", "short@eu", "--history", "3", "-o", "json").json
+    assert made["history_length"] == 3
+    assert cluster.run("group", "create", "none@eu", "--history", "0").code == 2
+    with two_members(cluster, "kept", disk="ssd") as members:
+        split = cluster.run("group", "split", "kept@eu", "fast", "slow", "--where", "disk=ssd", "--keep")
+        assert (split.code, "kept@eu goes on" in split.err) == (0, True)
+        shown = {
+            name: cluster.run("views", f"{name}@eu", "-o", "json").json for name in ("kept", "fast", "slow")
+        }
+        there = {name: [each["endpoint"] for each in one["view"]["members"]] for name, one in shown.items()}
+        assert there == {"kept": members, "fast": members[:1], "slow": members[1:]}
+        assert (shown["fast"]["within"], shown["slow"]["within"]) == ("kept", "kept")
 
 
 def test_a_cut_is_rehearsed_by_the_rule_of_the_group(cluster: Cluster) -> None:

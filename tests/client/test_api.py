@@ -23,7 +23,7 @@ from rostra.errors import (
 from rostra.names import Domain, Endpoint
 from rostra.protocols.relaxed import requests
 from rostra.testing import World, Worlds
-from rostra.wire import Arrived
+from rostra.wire import Arrived, Delivery
 
 ROOT = Path(__file__).parents[2]
 H1, FAR = "eu.paris.h1", "us.boston.h1"
@@ -276,6 +276,26 @@ async def test_a_membership_that_ends_in_the_packet_that_began_it_is_refused(
             assert ann.endpoint in [member.endpoint for member in (await anext(aiter(chess))).members]
 
 
+async def test_who_leaves_an_atomic_group_can_join_it_again_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent writes answers before deliveries: the end of a membership may come after the answer to leave
+    it, in the next read. It does not end the membership after it."""
+    arrived = AgentConnection.arrived
+
+    def in_two_reads(self: AgentConnection, items: list[Arrived]) -> None:
+        arrived(self, [each for each in items if not isinstance(each, Delivery)])
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.0001, arrived, self, [each for each in items if isinstance(each, Delivery)])
+
+    monkeypatch.setattr(AgentConnection, "arrived", in_two_reads)
+    async with rostra.connect(H1) as ann:
+        for _ in range(3):
+            async with ann.join("chess", "eu", membership="agreed", delivery="atomic") as chess:
+                assert [each.endpoint for each in (await chess.ready()).members] == [ann.endpoint]
+                await chess.send(b"e4")
+
+
 async def test_an_agent_that_is_shutting_down_blames_no_program(world: World) -> None:
     """It has closed the program's endpoints itself, and waits for its domain to acknowledge the leaves."""
     async with rostra.connect(H1) as ann:
@@ -317,6 +337,7 @@ def test_changes_can_be_printed_for_people() -> None:
     said = {
         rostra.View(many): "View of 6 members",
         rostra.View(many[:1], isolated=True): "View of 1 member, of this host alone",
+        rostra.View(many, number=14, rank=2): "View 14 of 6 members, our rank 2",
         rostra.Joined(many[:1], rostra.Cause.MERGE): "Joined by merge: eu.h1/p0#1",
         rostra.Joined(
             many, rostra.Cause.JOIN

@@ -1,9 +1,11 @@
 """Who would live after a cut: what `rostra rehearse` says, from what the servers of a group say of it."""
 
 import pytest
+from msgspec.structs import replace
 
 from rostra import GroupInfo, View
 from rostra.client.rehearsal import rehearse
+from rostra.errors import BadInput, GroupBlocked
 from rostra.groups.members import Member
 from rostra.names import Domain, Endpoint, Group
 
@@ -54,3 +56,18 @@ def test_under_primary_the_side_with_the_server_of_the_scope_lives_and_no_other(
 
 def test_a_side_without_members_does_not_live() -> None:
     assert living(group("any", hosts=("eu.fr.h1",)), "eu.fr | eu.de") == {"eu.fr": True, "eu.de": False}
+
+
+@pytest.mark.parametrize(
+    ("info", "cut", "what", "fix"),
+    [
+        (group("any", hosts=()), "eu.fr", "has no members", "rehearse with members in it"),
+        (replace(group("any"), blocked="2 of 5"), "eu.fr", "still already: 2 of 5", "when it lives again"),
+        (group("any"), "eu.fr | ", "a side of 'eu.fr | ' is empty", "name domains or hosts on each"),
+        (group("any"), "eu | eu.fr", "is on two sides of 'eu | eu.fr'", "name each domain once"),
+    ],
+)
+def test_what_cannot_be_rehearsed_says_what_to_do(info: GroupInfo, cut: str, what: str, fix: str) -> None:
+    with pytest.raises((BadInput, GroupBlocked)) as refused:
+        rehearse(info, cut)
+    assert what in refused.value.what and fix in refused.value.fix

@@ -41,7 +41,7 @@ from rostra.protocols.agreed.groups import (
     united,
 )
 from rostra.protocols.agreed.orders import AnyOrder, CreateGroup, SetAttributes, decide
-from rostra.protocols.agreed.sheets import GroupSheet
+from rostra.protocols.agreed.sheets import GroupSheet, encode_group, group_sheet, history_of
 
 FR, DE = ServerId(Domain("eu.fr"), 1), ServerId(Domain("eu.de"), 1)
 EU = ServerId(Domain("eu"), 1)
@@ -190,6 +190,27 @@ def test_as_many_views_are_kept_as_promised_and_no_more(commits: Commits) -> Non
     assert group is not None and len(group.views) == VIEWS_KEPT
     newest = group.view.number
     assert group.at(newest - VIEWS_KEPT + 1) is not None and group.at(newest - VIEWS_KEPT) is None
+
+
+@pytest.mark.spec("V-040", "V-096")
+def test_of_a_group_with_a_history_of_two_views_two_can_be_asked_for(commits: Commits) -> None:
+    sheet = encode_group(GroupSheet(history=2))
+    commits.do(GroupVerb.ATTRIBUTES, data=sheet)
+    joined(commits, ANN)
+    joined(commits, BOB)
+    joined(commits, EVE)
+    group = commits.table.get(CHESS)
+    assert group is not None
+    assert [group.at(number) is not None for number in range(5)] == [False, False, True, True, False]
+    assert [view.number for view in group.past] == [2]
+    assert history_of(group.view.attributes) == 2
+
+
+@pytest.mark.spec("V-040")
+def test_the_bytes_of_a_group_that_says_nothing_of_its_history_are_what_they_were() -> None:
+    assert encode_group(GroupSheet((("a", "b"),))) == encode(((("a", "b"),), "", (), (), ""))
+    assert group_sheet(encode_group(GroupSheet(history=7))) == GroupSheet(history=7)
+    assert history_of(b"") == history_of(encode_group(GroupSheet())) == VIEWS_KEPT
 
 
 @pytest.mark.spec("V-088")

@@ -1,6 +1,7 @@
 """Which side of a group lives, by the commits of its set: absence, attempts, fences, and memory."""
 
 import pytest
+from msgspec.structs import replace
 from support.setnet import CHESS, SET
 
 from rostra.groups.kinds import GroupKind, MembershipKind
@@ -23,6 +24,7 @@ from rostra.protocols.agreed.changes import (
     priority_of,
 )
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, GroupTable
+from rostra.protocols.agreed.orders import SplitGroup, encode_order
 
 FR, DE, IT = [ServerId(Domain(f"eu.{name}"), 1) for name in ("fr", "de", "it")]
 EU = ServerId(SET, 1)
@@ -315,6 +317,54 @@ def test_members_of_a_subgroup_are_members_of_its_group_and_leave_with_it() -> N
     assert team(side) == [] and side.group.view.ids == (member("de1"),)
     known = side.table.get(TEAM)
     assert known is not None and [view.number for view in known.views] == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.spec("V-041")
+def test_a_member_of_a_subgroup_joined_it_later_than_its_group() -> None:
+    """Its stamps differ: each join has its own."""
+    side = Side()
+    side.joins("fr1", "de1", kind=AGREED)
+    later = MemberId(member("fr1").endpoint, (1, 9))
+    assert side.do(replace(in_team(GroupVerb.JOIN, "fr1"), members=(later,))) == ""
+    assert team(side) == [later]
+    side.do(leaves("fr1"))
+    assert team(side) == []
+
+
+@pytest.mark.spec("V-041")
+def test_a_subgroup_of_a_subgroup_loses_its_members_with_the_same_commit() -> None:
+    """Whichever of them comes first by name."""
+    inner = Group("a", SET)
+    side = Side()
+    side.joins("fr1", "de1", kind=AGREED)
+    for name in ("fr1", "de1"):
+        assert side.do(in_team(GroupVerb.JOIN, name)) == ""
+        kind = GroupKind(MembershipKind.AGREED, within="team")
+        assert (
+            side.do(GroupChange(inner, GroupVerb.JOIN, (member(name),), f"{name} joins a", kind=kind)) == ""
+        )
+    side.do(leaves("fr1"))
+    known = side.table.get(inner)
+    assert team(side) == [member("de1")] and known is not None and known.view.ids == (member("de1"),)
+
+
+@pytest.mark.spec("V-045")
+def test_a_split_that_keeps_its_group_is_one_change_and_does_not_touch_it() -> None:
+    """Its fence and its rule, too; each subgroup lives by the same rule, of its own."""
+    side = Side()
+    side.joins("fr1", "de1", "it1")
+    before = side.group
+    order = encode_order(member("fr1").endpoint, SplitGroup(TEAM, Group("rest", SET), (), keep=True))
+    change = GroupChange(CHESS, GroupVerb.ORDER, (), "split", data=order)
+    assert side.do(change) == ""
+    assert side.group == replace(before, outcomes=side.group.outcomes)
+    assert team(side) == list(before.view.ids)
+    known = side.table.get(TEAM)
+    assert known is not None and (known.kind.survive, known.kind.within) == ("majority", "chess")
+    assert known.living.fence > before.living.fence and not known.blocked
+    assert side.do(change) == "" and side.group.view == before.view, "asked again, it is not done again"
+    side.do(ServersFailed((DE, FR)), DE, FR)
+    assert not side.lives and side.table.groups[TEAM].blocked
 
 
 @pytest.mark.spec("V-099")

@@ -77,6 +77,22 @@ def test_both_sides_of_a_split_keep_the_order_of_ranks() -> None:
     assert code == "" and after == {CHESS: [], HOT: [ANN, EVE], COLD: [BOB, DAN]}
 
 
+@pytest.mark.spec("V-045", "V-041")
+def test_a_group_that_is_kept_in_a_split_goes_on_as_it_is_and_has_two_subgroups() -> None:
+    chess = of((ANN, {"disk": "ssd"}), (BOB, {}), (EVE, {"disk": "ssd"}), (DAN, {}))
+    order = SplitGroup(HOT, COLD, (("disk", "ssd"),), keep=True)
+    assert decided(order, ANN, chess=chess)[1] == {
+        CHESS: [ANN, BOB, EVE, DAN],
+        HOT: [ANN, EVE],
+        COLD: [BOB, DAN],
+    }
+    _, (whole, *inner) = decide(order, ANN, CHESS, {CHESS: chess}, AgreedView(), PID)
+    assert whole.view is chess.view and whole.kind == AGREED
+    assert [(each.kind.within, each.view.number) for each in inner] == [("chess", 5), ("chess", 5)]
+    inner_ids = {each for view in inner for each in view.view.ids}
+    assert inner_ids == set(chess.view.ids), "they are the same members"
+
+
 @pytest.mark.spec("V-046")
 def test_who_is_in_both_groups_of_a_merge_keeps_its_rank_in_the_first() -> None:
     chess, go = of((ANN, {}), (BOB, {})), of((EVE, {}), (ANN, {}), (DAN, {}))

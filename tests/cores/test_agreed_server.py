@@ -31,6 +31,7 @@ from rostra.protocols.agreed.branch import (
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb, MemberId, Pid, ServerId
 from rostra.protocols.agreed.config import HOST_WAITING_MAX, QUEUE_MAX, TELL_AGAIN_S
 from rostra.protocols.agreed.groups import AGREED, AgreedGroup, AgreedMember
+from rostra.protocols.agreed.holdings import RETURNING
 from rostra.protocols.agreed.server import AGREED_SERVER, RESTORE, TELL_AGAIN
 from rostra.protocols.agreed.server import LOST as HOSTS_LOST
 from rostra.protocols.agreed.state import QueuedChange
@@ -179,6 +180,8 @@ def test_members_with_different_attachments_come_back_with_one_change_each() -> 
     returning = [member("h1", f"m{number:03}", number) for number in range(count)]
     holds = tuple([AgreedMember(each, 0, str(each.stamp).encode()) for each in returning])
     paris.receive("h1", HostHolds(CHESS, paris.question("h1"), holds, AGREED))
+    while paris.stack[AGREED_SERVER].returning:  # some of them in each turn
+        paris.stack.step(paris.now, TimerFired(RETURNING))
 
     assert paris.group.view.ids == (member("h2"), *returning)
     assert paris.slot == before + count
@@ -260,6 +263,27 @@ def test_a_member_whose_host_is_lost_while_it_joins_is_removed_unless_the_host_i
     assert paris.group.views[2].joined == (member("h3"),)
     assert paris.group.view.ids == (member("h1"), *([member("h3")] if is_back else []))
     assert paris.group.view.failed == (() if is_back else (member("h3"),))
+
+
+def test_a_join_that_is_done_when_another_agent_is_on_its_host_is_taken_back() -> None:
+    """Storm 7007207 of shape views: nothing that the new agent says is about members of the one before."""
+    paris = Cluster("h1", "h3")
+    paris.synced("h1", "h3")
+    paris.asked("h1", GroupVerb.JOIN, member("h1"))
+    part = paris.stack[AGREED_SERVER].sets[PARIS]
+    asked = MemberAsked(CHESS, paris.question("h3"), GroupVerb.JOIN, (AgreedMember(member("h3"), 0),), AGREED)
+    part.asked[str(asked.question)] = asked  # as if other servers had still to acknowledge it
+    paris.stack.step(paris.now, LinkDown(Domain("paris.h3"), LOST))
+    paris.stack.step(paris.now, LinkUp(Domain("paris.h3"), 2))
+    later = MemberId(Endpoint("paris.h3/bob#2"), (2, 1))
+    question = HostQuestion(Domain("paris.h3"), 2, 1)
+    paris.receive("h3", MemberAsked(CHESS, question, GroupVerb.JOIN, (AgreedMember(later, 0),), AGREED))
+    change = GroupChange(CHESS, GroupVerb.JOIN, (member("h3"),), str(asked.question), kind=AGREED)
+    paris.stack[AGREED_SERVER]._propose(paris.now, part, change, [])
+
+    assert paris.group.views[3].joined == (member("h3"),)
+    assert paris.group.view.ids == (member("h1"), later)
+    assert paris.group.view.failed == (member("h3"),)
 
 
 def test_a_member_that_asked_to_join_again_is_not_removed_while_its_host_has_a_lease() -> None:

@@ -8,11 +8,11 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.requests import MemberView
-from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.atomic.logs import MovesBetween, shown_view
 from rostra.protocols.atomic.messages import ShownView, StationId, ViewKey
 from rostra.protocols.atomic.state import AgreedNow
 from rostra.protocols.atomic.station import Gallery, is_next, since
+from rostra.protocols.fifo.events import DeliverAll
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import block_of
 

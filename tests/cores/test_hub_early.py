@@ -11,7 +11,7 @@ from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.atomic.events import HubPost
 from rostra.protocols.atomic.hub import Station
-from rostra.protocols.atomic.hub_early import EARLY_S
+from rostra.protocols.atomic.hub_early import EARLY_S, PROMISES_MAX
 from rostra.protocols.atomic.messages import HubAsk, HubData, HubReport, HubStart, StationId, ViewKey
 from rostra.protocols.atomic.state import AgreedNow, StationFollows, StationOrders
 from tests.support.stations import GROUP, A, B, C, StationNet, member
@@ -79,12 +79,39 @@ def test_the_next_orderer_begins_when_the_view_is_agreed_as_all_have_reported() 
     assert [net.runs(host) for host in (B, C)] == [2, 2]
 
 
-def test_a_station_whose_server_said_nothing_is_asked() -> None:
+def test_a_report_that_was_lost_is_asked_for() -> None:
     net = EarlyNet()
-    assert not net.propose(NEXT, B)
+    net.loses = lambda to, message: isinstance(message, HubReport)
+    assert [type(each) for each in net.propose(NEXT)] == [HubReport]
+    net.loses = lambda to, message: False
     assert net.tick(B, 0.1)[0] == HubAsk(NEXT.key, early=True)
     net.agree(B, NEXT)
     assert isinstance(net.stations[B].stage, StationOrders)
+
+
+def test_nobody_reports_for_a_view_that_its_own_server_did_not_propose() -> None:
+    """Else any host could stop the group for ever: it asks, and releases nobody."""
+    net = EarlyNet()
+    net.loses = lambda to, message: isinstance(message, HubAsk)
+    for number in range(PROMISES_MAX):
+        net.hear(C, B, HubAsk(ViewKey(2, 0, f"invented {number}"), early=True))
+        net.hear(B, C, HubAsk(ViewKey(2, 0, f"invented {number}"), early=True))
+    net.say(A, b"two")
+    assert [net.runs(host) for host in (A, B, C)] == [2, 2, 2]
+
+
+def test_where_one_server_said_nothing_the_flush_is_that_of_the_paper() -> None:
+    net = EarlyNet()
+    assert not net.propose(NEXT, B)
+    net.tick(B, 0.1)
+    ends = net.stations[C].log.next
+    net.say(A, b"two")
+    assert net.stations[C].log.next == ends + 1  # it goes on
+    net.agree(B, NEXT)
+    assert not isinstance(net.stations[B].stage, StationOrders)
+    net.agree(C, NEXT)
+    net.pass_time(B, C)
+    assert [net.runs(host) for host in (B, C)] == [2, 2]
 
 
 @pytest.mark.parametrize("how", [{"exclusive": False}, {"on": False}])

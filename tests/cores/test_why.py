@@ -254,6 +254,19 @@ def test_who_left_behind_a_cut_is_told_with_the_cut():
     assert [setting.name for setting in story.settings] == ["detect.down_after_s"]
 
 
+def test_who_left_long_after_a_break_was_not_out_of_sight_then():
+    """Even if the end of the break is forgotten, over many later suspicions that came to nothing."""
+    tale = Tale()
+    tale.world.cut("eu.fr | eu.fr.c2").settle()
+    tale.world.heal().settle()
+    for _ in range(40):
+        tale.world.cut("eu.fr | eu.fr.c2").run(for_s=0.8).heal().settle()
+    tale.bob.ask(Close())
+    tale.world.settle()
+    story = tale.why(tale.bob.address)
+    assert (story.verdict, story.besides) == ("left", "")
+
+
 def test_a_later_cut_does_not_change_why_somebody_left():
     tale = Tale()
     tale.cid.ask(Close())

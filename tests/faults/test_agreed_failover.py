@@ -90,3 +90,25 @@ def test_a_server_that_restarts_counts_from_the_view_that_its_hosts_missed() -> 
     world.run(15.0)
     assert not any(each.agreed[LEDGER].blocked for each in programs.values())
     assert len({each.agreed[LEDGER].members for each in programs.values()}) == 1
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_host_that_is_lost_while_its_server_is_replaced_goes_from_wider_groups(is_back: bool) -> None:
+    """The new leader has passed on nothing for it, so it reports no loss; nor does a new agent."""
+    everywhere = Group("all", Domain("world"))
+    tree, timers = clusters({"eu.fr": 2, "us.ny": 1}), LinkConfig.lan().over_datagrams()
+    world = World(7, tree=tree, timers=timers, replicas={"eu.fr": 3})
+    world.run(6.0)
+    programs = [world.program(host, f"p{host[-2:]}") for host in ("eu.fr.h1", "eu.fr.h2", "us.ny.h1")]
+    for each in programs:
+        each.join_agreed(everywhere)
+        world.run(3.0)
+    world.crash(world.replicas.leaders[Domain("eu.fr")])
+    world.crash("eu.fr.h1")
+    world.run(0.3)
+    if is_back:
+        world.restart("eu.fr.h1")
+    world.run(20.0)
+    _, *others = programs
+    for each in others:
+        assert each.agreed[everywhere].members == tuple([other.address for other in others])

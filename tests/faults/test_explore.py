@@ -250,8 +250,10 @@ def test_a_group_that_moves_is_in_one_set_whichever_server_crashes(bounds: MoveB
         HubBounds(messages=1, crashes=0),
         pytest.param(HubBounds(messages=0, crashes=1), marks=pytest.mark.long),
         pytest.param(HubBounds(), marks=pytest.mark.long),
+        pytest.param(HubBounds(proposals=2, give_ups=1), marks=pytest.mark.long),
+        pytest.param(HubBounds(proposals=2, give_ups=1, crashes=0, suspicions=1), marks=pytest.mark.long),
     ],
-    ids=["message", "crash", "both"],
+    ids=["message", "crash", "both", "early, crash", "early, suspicion"],
 )
 def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBounds) -> None:
     found = explore(HubModel(bounds))
@@ -301,6 +303,12 @@ def test_no_order_of_events_breaks_the_order_while_a_station_joins(bounds: HubBo
             "mark-before-linked",
             "messages=0 crashes=0 ticks=0",
             "a has forgotten the view that c comes with",
+        ),
+        (
+            "hub",
+            "use-old-reports",
+            "crashes=0 suspicions=1 proposals=2 give_ups=1",
+            "3 is x.a/m#1 1 at a, and view 3 at b",
         ),
         (
             "set",

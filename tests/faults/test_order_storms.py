@@ -52,6 +52,15 @@ def test_they_keep_it_where_stations_report_before_a_view_is_agreed(
     assert max(used) > 1
 
 
+@pytest.mark.parametrize("seed", [60051])
+def test_members_of_one_group_with_a_majority_that_stops_and_goes_on_are_shown_what_is_so(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view is in the log, and its members were not given it yet: they have not joined with the next one."""
+    monkeypatch.setattr(OrderStorm, "joined", (LEDGER,))
+    storm(seed, "order")
+
+
 def first_failure(tried: Iterable[int]) -> str:
     for seed in tried:
         try:

@@ -28,6 +28,7 @@ FOUND_SOMETHING = (
     6007010,
     6008795,
     7000974,
+    7007207,
 )  # eleven of the first fifty did, too
 
 

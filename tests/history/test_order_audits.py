@@ -18,8 +18,8 @@ from support.segments import SCHEMA
 
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
-from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.atomic.requests import OrderedRun
+from rostra.protocols.fifo.events import DeliverAll
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World

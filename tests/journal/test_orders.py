@@ -14,10 +14,10 @@ from rostra.names import Domain, Endpoint, Group
 from rostra.observe.order_rows import POINTS_APART
 from rostra.observe.scribe import Scribe
 from rostra.protocols.agreed.requests import MemberView
-from rostra.protocols.atomic.events import DeliverAll, OrderLeft, OrderSubmitted, ViewPlaced
+from rostra.protocols.atomic.events import OrderLeft, OrderSubmitted, ViewPlaced
 from rostra.protocols.atomic.messages import ViewKey
 from rostra.protocols.atomic.requests import OrderedRun
-from rostra.protocols.fifo.events import Deliver
+from rostra.protocols.fifo.events import Deliver, DeliverAll
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.links.config import LinkConfig
 from rostra.sim import LAN, World

@@ -2,23 +2,20 @@
 is killed half way. What is looked at is safety: `make bench ARGS="--only W12"` has the times."""
 
 import asyncio
-import contextlib
 import random
 import signal
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
 from support.lab import FORGIVING, WITHIN_S, Lab, until
+from support.speakers import kill_the_first
 
-from rostra.client import Me, Message, Ordered, Receipt, View
-from rostra.errors import Rejected, RostraError, Unreachable
+from rostra.client import Me, Message, Ordered
 
 HOSTS = ("eu.h1", "eu.h2", "eu.h3")
-ON_THEIR_WAY = 100
 STATE_BYTES = 4 << 20
 
 DONOR = """
@@ -65,82 +62,9 @@ def three_hosts(running: Lab) -> Lab:
     return running
 
 
-class Speaker:
-    """A member that speaks all the time, until it is refused; what it was given, and what became of its
-    own."""
-
-    def __init__(self, me: Me, group: Ordered) -> None:
-        self.endpoint, self.group = me.endpoint, group
-        self.log: list[tuple[int, str, bytes]] = []
-        self.since_loss = -1  # messages, since the view that shows it
-        self.receipts: dict[bytes, Receipt] = {}
-        self.rejected: list[bytes] = []
-        self.in_doubt: list[bytes] = []
-        self._enough = False
-        self.reading = asyncio.create_task(self._read())
-        self.speaking = asyncio.create_task(self._speak())
-
-    async def _read(self) -> None:
-        with contextlib.suppress(Unreachable):  # the agent is killed
-            async for item in self.group:
-                if isinstance(item, Message):
-                    self.log.append((item.position, item.sender, item.body))
-                    self.since_loss += self.since_loss >= 0
-                elif isinstance(item, View) and item.failed:
-                    self.since_loss = 0
-
-    async def _speak(self) -> None:
-        said: deque[tuple[bytes, asyncio.Task[Receipt]]] = deque()
-        number = 0
-        while said or not self._enough:
-            while len(said) < ON_THEIR_WAY and not self._enough:
-                number += 1
-                body = b"%s %d" % (self.endpoint.encode(), number)
-                said.append((body, asyncio.create_task(self.group.send(body))))
-            body, receipt = said.popleft()
-            try:
-                self.receipts[body] = await receipt
-            except RostraError as error:
-                self._enough = True
-                (self.rejected if isinstance(error, Rejected) else self.in_doubt).append(body)
-
-    async def end(self) -> None:
-        self._enough = True
-        await self.speaking
-
-
+@pytest.mark.spec("A-100", "A-101")
 async def test_what_was_acknowledged_is_kept_when_the_orderers_agent_is_killed(three_hosts: Lab) -> None:
-    speakers: list[Speaker] = []
-    async with AsyncExitStack() as stack:
-        for host in HOSTS:
-            me = await stack.enter_async_context(three_hosts.program(host, "speaker"))
-            join = me.join("killed", "eu", membership="agreed", delivery="atomic", survive="majority")
-            speakers.append(Speaker(me, await (await join).ready(deadline_s=WITHIN_S)))
-        ann, ben, cem = speakers
-        assert ann.group.rank == 0
-        await until(lambda: len(ann.receipts) > 200 and len(cem.log) > 200, "all hear it")
-        if three_hosts.has_cables:  # the others never hear that it went on to acknowledge what they have
-            await asyncio.to_thread(three_hosts.silence, "eu.h1", "-p udp")  # while all speak
-            await asyncio.sleep(0.1)
-        await asyncio.to_thread(three_hosts["eu.h1"].kill)
-        await until(lambda: min(ben.since_loss, cem.since_loss) > 200, "the others go on")
-        for each in speakers:
-            await each.end()
-        last = max(receipt.position for each in (ben, cem) for receipt in each.receipts.values())
-        await until(lambda: min(ben.log[-1][0], cem.log[-1][0]) >= last, "both have all")
-        since = cem.log[0][0]
-        assert [each for each in ben.log if each[0] >= since] == cem.log
-        given = {body: position for position, _, body in ben.log}
-        assert len(given) == len(ben.log)  # nothing twice
-        for each in speakers:
-            kept = {body: receipt.position for body, receipt in each.receipts.items()}
-            # The first ones of the founder may be from before the other two were in.
-            assert kept.items() - given.items() == {
-                (body, at) for body, at in kept.items() if at < ben.log[0][0]
-            }
-            assert not given.keys() & {*each.rejected}
-        assert not any(each.rejected or each.in_doubt for each in (ben, cem))
-        assert ann.rejected or ann.in_doubt
+    await kill_the_first(three_hosts, HOSTS, "killed")
 
 
 async def test_a_joiner_has_the_exact_state_though_its_donor_is_killed_half_way(three_hosts: Lab) -> None:

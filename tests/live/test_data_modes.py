@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.lab import FORGIVING, TOOLS_PATH, WITHIN_S, Lab, Machine, until, why_no_namespaces
+from support.speakers import kill_the_first
 
 import rostra
 from rostra.client import Conversation
+from rostra.client.ordered import OrderName
 from rostra.names import Domain
 from rostra.protocols.channel.messages import LAN
 from rostra.protocols.flow.messages import Data, Run
@@ -217,6 +219,37 @@ async def test_one_order_by_the_server(auto: Lab, order: str) -> None:
         auto.deafen(node, f"-d {GROUP}")
     await one_order(auto, f"relay-{order}", order)
     auto.heal()
+
+
+@asynccontextmanager
+async def spoken_to_by(lab: Lab, mode: str) -> AsyncIterator[None]:
+    """All hosts of this lab speak so. Afterwards all is as before, whatever was killed."""
+    try:
+        if mode == "reflect":
+            for node in ("eu", *HOSTS):
+                lab.deafen(node, f"-d {GROUP}")
+        async with speaking(lab, f"woken-by-{mode}", *HOSTS):
+            await all_by(lab, mode)
+        yield
+    finally:
+        await lab.calm()
+
+
+@pytest.fixture(params=["multicast", "fanout", "reflect"])
+def way(request: pytest.FixtureRequest) -> tuple[Lab, str]:
+    lab = request.getfixturevalue("fanout" if request.param == "fanout" else "auto")
+    return lab, request.param
+
+
+@pytest.mark.parametrize("order", ["hub", "negotiated"])
+@pytest.mark.spec("A-073", "A-089", "A-100", "A-101")
+async def test_one_order_goes_on_by_every_way_when_its_first_host_is_killed(
+    way: tuple[Lab, str], order: OrderName
+) -> None:
+    """XA-02, 08, 11, 14 and 15: a member comes and leaves under load, and then the first agent is killed."""
+    lab, mode = way
+    async with spoken_to_by(lab, mode):
+        await kill_the_first(lab, HOSTS, f"killed-{mode}-{order}", order)
 
 
 SITES = ("eu", "us", "ap")

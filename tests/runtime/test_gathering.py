@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import pytest
 from support.samples import CHESS
 
 from rostra.runtime.programs import GATHERED_MAX, ProgramConnection
@@ -12,12 +13,14 @@ from rostra.runtime.programs import GATHERED_MAX, ProgramConnection
 class Scene:
     """One program, and a process of which the test says whether more is coming in."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_for_all: bool = False) -> None:
         self.more = True
         self.waiting: list[Any] = []
         self.written: list[list[bytes]] = []
         encoder = SimpleNamespace(
-            delivery=lambda number, item: (b"head", item), item=lambda group, item: item
+            delivery=lambda number, item: (b"head", item),
+            delivery_to_all=lambda numbers, item: (b"heads", item),
+            item=lambda group, item: item,
         )
         process: Any = SimpleNamespace(
             encoder=encoder,
@@ -27,7 +30,7 @@ class Scene:
         connection: Any = Mock()
         connection.write_all = self.written.append
         arenas: Any = None
-        self.program = ProgramConnection(process, arenas, connection)
+        self.program = ProgramConnection(process, arenas, connection, takes_for_all=takes_for_all)
         session: Any = SimpleNamespace(write=self.program.write_deliveries)
         self.program.session = session
 
@@ -85,3 +88,21 @@ def test_without_a_burst_nothing_waits() -> None:
     scene.program.say_in_order(b"1")
     scene.end_turn()
     assert scene.written == [[b"1"]]
+
+
+@pytest.mark.parametrize(
+    ("takes_for_all", "numbers", "written"),
+    [
+        (True, [7, 8], [b"heads", b"item"]),
+        (True, [7], [b"head", b"item"]),
+        (False, [7, 8], [b"head", b"item"] * 2),
+    ],
+)
+def test_what_several_endpoints_get_is_written_once_if_the_program_can_read_that(
+    takes_for_all: bool, numbers: list[int], written: list[bytes]
+) -> None:
+    scene = Scene(takes_for_all=takes_for_all)
+    item: Any = b"item"
+    scene.program.deliver_to_all(numbers, CHESS, item)
+    scene.end_turn()
+    assert scene.written == [written]

@@ -89,6 +89,7 @@ from rostra.wire.programs import (
     Arena,
     Asks,
     Delivery,
+    DeliveryToAll,
     Lent,
     Mapped,
     ProgramHello,
@@ -245,10 +246,12 @@ MESSAGES: list[Any] = [
     ],
     calls.GroupAnswer(CHESS, ASKED, "NAME_TAKEN", "there is one", "choose another name"),
     calls.GroupAnswer(CHESS, ASKED, state=SHOWN, groups=(CHESS, CAFE)),
+    calls.GroupsFound(CHESS, ASKED, PARIS, (PARIS, H1), (CHESS, CAFE)),
     calls.GroupEnded(
         CHESS, H1, VIEW_2, "it was split", (calls.EndedMember(ANNS, CAFE), calls.EndedMember(BOBS)), AGREED
     ),
     calls.GroupEnded(CHESS, H1, VIEW_2, "put out", (calls.EndedMember(BOBS),), AGREED, over=False),
+    calls.SubgroupEntered(CHESS, H1, CAFE, AGREED, (ANNS, BOBS)),
     branch.HoldingsAsked(PARIS, CHESS, (Domain("eu.fr.paris.h1"),)),
     agreed.Initiate(*HEAD, PROPOSED, ROUND, RECORD, (ROUND,), (DE,)),
     agreed.Initiate(*HEAD, proposed(PartsMerged((PART, PART))), ROUND, groups=(CARRIED,)),
@@ -458,6 +461,7 @@ GROUP_ITEMS: list[Any] = [
     ordered.OrderedRun(ANN, speech.Run(40, 2, b"\xc4\x01a\xc4\x02bc", 1_731_700_000.25), 811),
     ordered.OrderPlaced(40, 2, 811, 14),
     ordered.OrderClosed(42, "it left the group"),
+    calls.MemberAdded(CAFE, "it was split, and goes on"),
 ]
 
 PACKETS: list[Any] = [
@@ -503,6 +507,7 @@ TO_PROGRAM: list[Any] = [
     Arena(3, 8 << 20, bytes(range(16)), 8),
     Lent(7, CHESS, ANN, 40, 2, 1731700000.25, 3, 65536, 25),
     Retired(3),
+    DeliveryToAll((7, 9), CHESS, GROUP_ITEMS[0]),
 ]
 
 VIEW_KEY = hub.ViewKey(14, 0, "eu.fr.paris:7#1")

@@ -7,11 +7,12 @@ from typing import Generic, TypeVar
 from rostra.core.effects import Effect, Ignored
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.requests import MemberView
-from rostra.protocols.atomic.events import DeliverAll, HubPost, OrderSubmitted, StationCast
+from rostra.protocols.atomic.events import HubPost, OrderSubmitted, StationCast
 from rostra.protocols.atomic.hub import Station
 from rostra.protocols.atomic.messages import AnyStationMessage
 from rostra.protocols.atomic.negotiated import NegotiatedStation
 from rostra.protocols.atomic.requests import OrderedRun
+from rostra.protocols.fifo.events import DeliverAll
 from rostra.protocols.flow.runs import block_of
 
 GROUP = Group("chess", Domain("eu.fr"))

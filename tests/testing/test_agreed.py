@@ -7,7 +7,7 @@ import pytest
 
 import rostra
 from rostra.cli.views import document, show_group
-from rostra.errors import BadInput, NoSuchGroup, NotAllowed
+from rostra.errors import BadInput, NoSuchGroup, NotAllowed, ScopeExceeded
 from rostra.names import host_of
 from rostra.testing import World
 
@@ -146,10 +146,15 @@ def test_what_is_refused_is_refused_by_name(world: World) -> None:
 
     async def ask() -> None:
         async with rostra.connect() as me:
-            with pytest.raises(NotAllowed, match="agreed, none"):
+            with pytest.raises(NotAllowed, match="agreed, none") as kind:
                 await me.join("chess", "paris", membership="agreed", survive="majority")
-            with pytest.raises(NoSuchGroup, match="no agreed group cheese"):
+            assert kind.value.fix == "join it so, or choose another name"
+            with pytest.raises(NoSuchGroup, match="no agreed group cheese") as absent:
                 await me.join("cheese", "paris", membership="agreed", create=False)
+            assert absent.value.fix.startswith("create it (rostra group create), or join it with create=True")
+            with pytest.raises(ScopeExceeded, match=r"paris.h1 is outside of rome, and chess@rome") as scope:
+                await me.join("chess", "rome", membership="agreed")
+            assert scope.value.fix == "use a scope that contains it: paris, world"
             with pytest.raises(NotAllowed, match="agreed, none"):
                 await me.join("chess", "paris", membership="agreed", delivery="fifo")
             with pytest.raises(BadInput, match="at character 8"):

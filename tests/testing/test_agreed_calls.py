@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rostra
+from rostra.client.leadership import Candidacy
 from rostra.errors import (
     BadInput,
     Excluded,
@@ -20,9 +21,10 @@ from rostra.errors import (
     TooLarge,
     ViewUnknown,
 )
-from rostra.groups.items import AgreedViewId
-from rostra.names import host_of
+from rostra.groups.items import AgreedItem, AgreedViewId
+from rostra.names import Domain, Group, host_of
 from rostra.protocols.agreed import call_server, groups
+from rostra.protocols.agreed.requests import JoinAgreed
 from rostra.testing import World
 
 WORLDS = {
@@ -443,6 +445,132 @@ def test_a_subgroup_has_only_members_of_its_group(place: Place) -> None:
     assert stranger.ended.fix == "join that first"
 
 
+@pytest.mark.spec("V-041")
+def test_who_leaves_a_group_is_out_of_its_subgroup_as_well(place: Place) -> None:
+    """V-041: in a change that follows; others there go on."""
+
+    async def create(me: rostra.Me) -> None:
+        await me.groups.create("db/hot", place.scope, within="db")
+
+    place.do(create, host=2)
+    ended: dict[str, BaseException] = {}
+    hot: dict[str, rostra.AgreedMembership] = {}
+
+    async def program(leaves: bool) -> None:
+        async with rostra.connect() as me, contextlib.AsyncExitStack() as stays:
+            db = await stays.enter_async_context(me.join("db", place.scope, membership="agreed"))
+            await db.ready()
+            inner = me.join("db/hot", place.scope, membership="agreed", create=False)
+            hot[me.endpoint] = stay = await stays.enter_async_context(inner)
+            await stay.ready()
+            if leaves:
+                await asyncio.sleep(10)
+                await db.leave()
+            try:
+                async for _ in stay:
+                    pass
+            except Excluded as error:
+                ended[me.endpoint] = error
+
+    place.world.start(place.hosts[0], program(True))
+    place.world.start(place.hosts[1], program(False))
+    place.world.run(for_s=8)
+    assert [len(each.members) for each in hot.values()] == [2, 2]
+    place.world.run(for_s=20)
+    ((who, error),) = ended.items()
+    assert isinstance(error, Excluded) and f"it left db@{place.scope}" in error.what
+    assert error.fix == f"join db@{place.scope} first"
+    (other,) = [each for each in hot if each != who]
+    assert [each.endpoint for each in hot[other].members] == [other]
+
+
+@pytest.mark.spec("V-045", "V-041")
+def test_a_group_that_is_kept_in_a_split_goes_on_beside_its_subgroups(place: Place) -> None:
+    """V-045: one agreed change; a program is told which subgroup it is in, and joins it where it wants."""
+    (a,) = place.join(0, attributes={"disk": "ssd"})
+    (b,) = place.join(1)
+    before = a.view
+
+    async def split(me: rostra.Me) -> list[rostra.GroupInfo]:
+        await me.groups.split("db", "hot", "cold", place.scope, where={"disk": "ssd"}, keep_parent=True)
+        return [await me.groups.look(name, place.scope) for name in ("db", "hot", "cold")]
+
+    whole, hot, cold = place.do(split, host=2)
+    assert whole.view.id == before.id and (hot.within, cold.within) == ("db", "db")
+    assert [each.endpoint for each in hot.view.members] == [a.endpoint]
+    assert [each.endpoint for each in cold.view.members] == [b.endpoint]
+    for player, name in ((a, "hot"), (b, "cold")):
+        (added,) = [each for each in player.items if isinstance(each, rostra.Added)]
+        assert added.group.name == name and added.because and player.items[-1] is added
+    views: list[AgreedItem] = []
+
+    async def follow() -> None:
+        assert a.stay is not None
+        async with a.stay.me.join("hot", place.scope, membership="agreed", create=False) as stay:
+            while True:
+                views.append(await anext(stay))
+
+    place.world.start(place.hosts[0], follow())
+    place.world.run(for_s=5)
+    (view,) = views
+    assert isinstance(view, rostra.View) and (view.number, view.rank) == (hot.view.number, 0)
+    (c,) = place.join(2)
+    assert c.view.number == before.number + 1 and a.view.id == c.view.id
+    (d,) = place.join(1, group="hot", create=False)
+    assert isinstance(d.ended, NotAllowed), "it is not in db"
+
+
+@pytest.mark.spec("V-040", "V-096")
+def test_of_a_group_with_a_short_history_older_views_are_not_known(place: Place) -> None:
+    """V-040: its length stays what it was, in what it is split into as well."""
+
+    async def create(me: rostra.Me) -> int:
+        for length in (0, 257, -1):
+            with pytest.raises(BadInput, match="history="):
+                await me.groups.create("db", place.scope, history=length)
+        return (await me.groups.create("db", place.scope, history=2)).history_length
+
+    assert place.do(create) == 2
+    place.join(0, 1, 2, create=False)
+
+    async def look(me: rostra.Me) -> None:
+        info = await me.groups.look("db", place.scope, history=64)
+        assert ([each.number for each in info.history], info.history_length) == ([2], 2)
+        assert len((await me.groups.look("db", place.scope, at=2)).view.members) == 2
+        with pytest.raises(ViewUnknown, match="view 1 of db") as unknown:
+            await me.groups.look("db", place.scope, at=1)
+        assert "from 2 to 3" in unknown.value.fix
+        await me.groups.set_attributes("db", place.scope, attributes={"a": "b"})
+        await me.groups.split("db", "x", "y", place.scope, where={})
+        assert (await me.groups.look("x", place.scope)).history_length == 2
+
+    place.do(look)
+
+
+@pytest.mark.spec("V-041")
+def test_a_program_that_is_in_a_group_joins_its_subgroup_and_is_out_of_both_when_it_leaves(
+    place: Place,
+) -> None:
+    """As two members: each join has a stamp of its own."""
+
+    async def create(me: rostra.Me) -> None:
+        await me.groups.create("db/hot", place.scope, within="db")
+
+    async def both(me: rostra.Me) -> None:
+        db = await me.join("db", place.scope, membership="agreed")
+        hot = await me.join("db/hot", place.scope, membership="agreed", create=False)
+        first = await anext(aiter(hot))
+        assert isinstance(first, rostra.View)
+        assert [each.endpoint for each in first.members] == [me.endpoint]
+        await db.leave()
+        await asyncio.sleep(2)
+        assert (await me.groups.look("db/hot", place.scope)).view.members == ()
+
+    place.join(1)
+    place.do(create, host=2)
+    place.do(both)
+
+
 def test_a_group_that_is_full_takes_nobody_in_and_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -583,7 +711,7 @@ def test_a_created_group_without_members_and_a_deleted_one_outlive_their_server(
     place = Place("cluster")
 
     async def create(me: rostra.Me) -> None:
-        await me.groups.create("db", place.scope, attributes={"tier": "gold"})
+        await me.groups.create("db", place.scope, history=5, attributes={"tier": "gold"})
         await me.groups.create("old", place.scope)
         await me.groups.delete("old", place.scope)
 
@@ -595,7 +723,8 @@ def test_a_created_group_without_members_and_a_deleted_one_outlive_their_server(
     place.do(create)
     place.world.restart("paris")
     place.world.run(for_s=20)
-    assert place.do(look).attributes == {"tier": "gold"}
+    info = place.do(look)
+    assert (info.attributes, info.history_length) == ({"tier": "gold"}, 5)
     place.world.close()
 
 
@@ -630,3 +759,17 @@ def test_a_host_creates_as_many_groups_as_its_share_and_others_have_theirs(
     with pytest.raises(TooLarge):
         place.do(lambda me: create(me, "h"))
     place.world.close()
+
+
+def test_the_turn_of_a_leader_is_not_lost_to_a_subgroup_that_it_is_put_into(place: Place) -> None:
+    """The view and what comes after it may be there before the program looks."""
+
+    async def program(me: rostra.Me) -> list[AgreedItem]:
+        group = Group("lead/x", Domain(place.scope))
+        candidacy = Candidacy(me, JoinAgreed(group))
+        candidacy._put(rostra.View((), number=1, rank=0, fence=7))
+        candidacy._put(rostra.Added(group, "it was split, and goes on"))
+        return list(candidacy._unread)
+
+    (view,) = place.do(program, for_s=1)
+    assert isinstance(view, rostra.View) and view.fence == 7

@@ -42,6 +42,23 @@ def named(found: dict[rostra.Endpoint, bytes | rostra.Gone]) -> dict[str, bytes 
     return {name_of(who): None if isinstance(each, rostra.Gone) else each for who, each in found.items()}
 
 
+def test_a_call_is_printed_as_its_message(world: World) -> None:
+    start(world)
+
+    async def asks() -> None:
+        async with rostra.connect("paris.h1", name="zoe") as me, joined(me) as group:
+            await group.call(b"one")
+            async for item in group:
+                if isinstance(item, rostra.CallAsked):
+                    assert (
+                        repr(item)
+                        == f"CallAsked(sender={me.endpoint!r}, body=b'one', position={item.position})"
+                    )
+                    return
+
+    world.run(asks())
+
+
 def test_all_the_first_or_a_majority_answer(world: World) -> None:
     start(world, ann=0.1, ben=1.0, cem=5.0)
 
@@ -58,7 +75,7 @@ def test_all_the_first_or_a_majority_answer(world: World) -> None:
             assert everyone == {name: b"\xc1three says " + name.encode() for name in ("ann", "ben", "cem")}
             await asyncio.sleep(10)  # late answers to the first two calls are not mail
             assert not mail._items
-            with pytest.raises(DeadlineExceeded):
+            with pytest.raises(DeadlineExceeded, match=r"^paris.h1/cem#\d+ did not answer a call to oracle@"):
                 await group.call(b"four", deadline_s=2)
             with pytest.raises(BadInput):
                 await group.call(b"five", "some")  # type: ignore[arg-type]

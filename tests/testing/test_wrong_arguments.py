@@ -123,6 +123,11 @@ async def test_a_scope_within_the_name_is_two_arguments(world: World) -> None:
                 BadInput, match=r"has a scope in its name; write two arguments: 'chess', 'eu'"
             ):
                 asks("chess@eu")
+        for asks in (me.join, me.watch, me.lead, me.lock):
+            with pytest.raises(BadInput, match="write two arguments: 'chess', 'eu'"):
+                asks("chess@eu", "eu")
+        with pytest.raises(BadInput, match="write two arguments: 'chess', 'eu'"):
+            await me.groups.create("chess@eu", "eu")
         for scope in ("world", None):
             with pytest.raises(BadInput, match="write two arguments"):
                 await me.resolve("chess@eu", scope)

@@ -17,7 +17,7 @@ from rostra.protocols.relaxed import messages as server
 from rostra.protocols.relaxed import requests as program
 from rostra.protocols.relaxed.messages import MessageId
 from rostra.wire import Ask, BadAsk, Encoder, FrameKind, FrameReader, checks
-from rostra.wire.programs import Arena, Asks, Delivery, Lent, ProgramHello, Returned, Tells
+from rostra.wire.programs import Arena, Asks, Delivery, DeliveryToAll, Lent, ProgramHello, Returned, Tells
 
 HELLO = Encoder(WORLD).packet(samples.PACKETS[0])
 PROGRAM_HELLO = Encoder(WORLD).to_agent(samples.TO_AGENT[0])
@@ -65,7 +65,10 @@ def test_a_spoiled_frame_of_a_program_ends_the_stream(said: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", spoilable([each for each in samples.TO_PROGRAM if not isinstance(each, Tells | Delivery | Lent)])
+    "said",
+    spoilable(
+        [each for each in samples.TO_PROGRAM if not isinstance(each, Tells | Delivery | DeliveryToAll | Lent)]
+    ),
 )
 def test_a_spoiled_frame_of_an_agent_ends_the_stream(said: Any) -> None:
     for where, bad in every_way(said):

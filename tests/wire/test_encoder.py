@@ -18,7 +18,7 @@ from rostra.protocols.flow.runs import block_of
 from rostra.protocols.links.packets import Data
 from rostra.protocols.relaxed.messages import EndpointsJoined, ResolveReply
 from rostra.protocols.relaxed.requests import Absolute, Joined
-from rostra.wire import Answered, Delivery, Encoder, Lent, Submit, Told, encoder
+from rostra.wire import Answered, Delivery, DeliveryToAll, Encoder, Lent, Submit, Told, encoder
 from rostra.wire.encoder import SHARED_FROM
 from rostra.wire.frames import FRAME_BYTES_MAX
 
@@ -133,6 +133,13 @@ def test_a_delivery_in_pieces_means_the_same() -> None:
         item = OrderedRun(Endpoint("eu.h1/a#1"), Run(1, 1, block_of([bytes(size)])), 9)
         written = ours.delivery(7, ours.item(CHESS, item))
         assert b"".join(written) == ours.to_program(Delivery(7, CHESS, item))
+
+
+def test_a_delivery_to_all_in_pieces_means_the_same() -> None:
+    ours = Encoder(WORLD)
+    item = spoken.Excluded("too slow")
+    written = ours.delivery_to_all([7, 300, 70_000], ours.item(CHESS, item))
+    assert b"".join(written) == ours.to_program(DeliveryToAll((7, 300, 70_000), CHESS, item))
 
 
 def test_a_loan_is_encoded_once_for_all_and_means_the_same() -> None:

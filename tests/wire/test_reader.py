@@ -146,6 +146,12 @@ def test_an_unknown_notice_is_skipped_and_an_unknown_answer_is_a_denial() -> Non
     assert fresh.unknown == {"said 99": 1, "said 98": 1, "item 9": 1}
 
 
+@pytest.mark.parametrize("to", [[10, 7], [16, [7, 9]]])
+def test_an_unknown_item_is_skipped_for_one_endpoint_and_for_several(to: list[Any]) -> None:
+    arrived, fresh = feed(FrameKind.TO_PROGRAM, [*to, [CHESS.name, CHESS.scope], [99, "future"]])
+    assert arrived == [] and fresh.unknown == {"group item 99": 1} and not fresh.over
+
+
 def test_unknown_numbers_are_counted_one_by_one_only_up_to_a_bound() -> None:
     body = data()
     body[5] = [[1000 + number] for number in range(500)]

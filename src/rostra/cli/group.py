@@ -13,11 +13,13 @@ from rostra.cli.views import document, show_group
 from rostra.client import GroupInfo, Me
 from rostra.errors import BadInput
 from rostra.names import Group
+from rostra.protocols.agreed.sheets import HISTORY_LENGTH_MAX
 
 HELP = """Create, change, split, merge and delete agreed groups.
 
 Each is one agreed change, made by the servers of the group's scope. Any program may change a group, until one
-of its members has the attribute admin=yes; then only such members may.
+of its members has the attribute admin=yes; then only such members may. rostra views shows one group, rostra
+groups all of them.
 
 Examples:
 
@@ -55,6 +57,9 @@ def create(
     within: Annotated[
         str, typer.Option("--within", metavar="GROUP", help="Only members of this group can join.")
     ] = "",
+    history: Annotated[
+        int, typer.Option("--history", metavar="VIEWS", help="How many views can be asked for.")
+    ] = HISTORY_LENGTH_MAX,
     attributes: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An attribute; several times.")
     ] = None,
@@ -76,7 +81,12 @@ def create(
 
     async def order(me: Me, key: Group) -> GroupInfo:
         return await me.groups.create(
-            key.name, key.scope, survive=survive, within=within, attributes=given, deadline_s=deadline
+            *(key.name, key.scope),
+            survive=survive,
+            within=within,
+            history=history,
+            attributes=given,
+            deadline_s=deadline,
         )
 
     return _ordered(group, scope, agent, output, order)
@@ -119,22 +129,29 @@ def split(
         list[str],
         typer.Option("--where", metavar="NAME=VALUE", help="What members of ONE have; several times."),
     ],
+    keep: Annotated[
+        bool, typer.Option("--keep", help="The group goes on, and the two are subgroups of it.")
+    ] = False,
     scope: Scope = None,
     deadline: Deadline = None,
     agent: Agent = None,
     token_file: OwnToken = None,
 ) -> int:
-    """Make two groups of one. Members stay members, in the same order; the old group is over.
+    """Make two groups of one. Members stay members, in the same order; the old group is over, or kept.
 
     Examples:
 
         rostra group split db@eu hot cold --where disk=ssd
+        rostra group split db@eu db/hot db/cold --where disk=ssd --keep
     """
     wanted = {key: value or "" for key, value in _pairs(where).items()}
 
     async def order(me: Me, key: Group) -> None:
-        await me.groups.split(key.name, one, other, key.scope, where=wanted, deadline_s=deadline)
-        remark(f"{key} is over: its members are in {one} and {other}")
+        await me.groups.split(
+            *(key.name, one, other, key.scope), where=wanted, keep_parent=keep, deadline_s=deadline
+        )
+        fate = "goes on" if keep else "is over"
+        remark(f"{key} {fate}: its members are in {one} and {other}")
 
     return _ordered(group, scope, agent, OutputFormat.TABLE, order)
 

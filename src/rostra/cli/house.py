@@ -70,6 +70,14 @@ def after(ctx: typer.Context) -> list[str]:
     return words
 
 
+_ELSEWHERE: Final = {
+    **dict.fromkeys(["group show", "group look", "group view", "group views"], "rostra views"),
+    **dict.fromkeys(["group list", "group ls"], "rostra groups"),
+    "group join": 'rostra lead, or me.join(..., membership="agreed") in Python',
+}
+"""What people look for in a group of commands, and is elsewhere."""
+
+
 class HouseGroup(TyperGroup):
     @property
     def names(self) -> Iterable[str]:
@@ -82,6 +90,8 @@ class HouseGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             close = difflib.get_close_matches(args[0], self.names, n=3)
+            if (other := _ELSEWHERE.get(f"{self.name} {args[0]}")) is not None:
+                close = [other]
             raise BadInput(
                 f"there is no command {args[0]!r}",
                 fix=(f"closest: {', '.join(close)}\n" if close else "")

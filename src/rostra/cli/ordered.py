@@ -31,9 +31,9 @@ from rostra.client.choices import WeakMembership
 from rostra.client.conversation import RoleName
 from rostra.client.group import Entering
 from rostra.client.ordered import StableName
-from rostra.errors import InDoubt, RostraError
+from rostra.errors import InDoubt, NotAllowed, RostraError
 from rostra.groups.attributes import Slow
-from rostra.groups.kinds import FIFO, LED_FIFO, DeliveryKind, GroupKind, MembershipKind
+from rostra.groups.kinds import FIFO, LED_FIFO, PLAIN, DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Endpoint, Group
 from rostra.protocols.atomic.config import ordered_kind
 
@@ -79,21 +79,38 @@ async def plan_for(me: Me, group: Group, chosen: DeliveryChoice | None) -> Group
     try:
         info = await me.groups.look(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
     except RostraError:  # there is none, or no server says so: joining it says what is wrong
-        kind = await _listed(me, group)
+        kinds = await _listed(me, group)
+        kind = next((each for each in kinds if each.is_monitored or each == LED_FIFO), None)
+        if chosen is DeliveryChoice.ATOMIC and kinds and not any(each.is_ordered for each in kinds):
+            raise _not_atomic(group, "fifo" if {FIFO, LED_FIFO} & {*kinds} else "none") from None
         if kind is not None and (chosen is not DeliveryChoice.FIFO or kind.is_spoken_in):
             return GroupPlan(False, kind)
         return GroupPlan(True, AGREED_ATOMIC if chosen is DeliveryChoice.ATOMIC else FIFO)
+    if info.delivery == "none":
+        raise NotAllowed(
+            f'{group} is agreed, with delivery="none": it carries no messages',
+            fix=f"to see it:  rostra views {group}; or choose another name",
+        )
+    if chosen is DeliveryChoice.ATOMIC and info.delivery != "atomic":
+        raise _not_atomic(group, info.delivery)
     is_atomic = info.delivery == "atomic" and chosen is not DeliveryChoice.FIFO
     return GroupPlan(False, AGREED_ATOMIC if is_atomic else AGREED_FIFO)
 
 
-async def _listed(me: Me, group: Group) -> GroupKind | None:
-    """The kind of a group with a leader or a monitor of its own, which its members have in their list."""
+def _not_atomic(group: Group, delivery: str) -> NotAllowed:
+    """To join a relaxed group as an atomic one would put its members out."""
+    return NotAllowed(
+        f'{group} has members, with delivery="{delivery}"',
+        fix="leave --delivery out, or choose another name",
+    )
+
+
+async def _listed(me: Me, group: Group) -> list[GroupKind]:
+    """The kinds that its members have in their list: one, unless it is about to change."""
     with contextlib.suppress(RostraError):
         listed = await me.resolve(group.name, group.scope, deadline_s=LOOK_WITHIN_S)
-        kinds = [each.kind for each in listed.members if each.kind is not None]
-        return next((kind for kind in kinds if kind.is_monitored or kind == LED_FIFO), None)
-    return None
+        return [PLAIN if each.kind is None else each.kind for each in listed.members]
+    return []
 
 
 def spoken(

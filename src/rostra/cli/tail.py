@@ -36,7 +36,7 @@ from rostra.cli.ordered import (
     tail_ordered,
 )
 from rostra.cli.output import Format, OutputFormat, say, show_json
-from rostra.client import Blocked, Gap, GroupItem, Me, Message, Messages, Moved
+from rostra.client import Added, Blocked, Gap, GroupItem, Me, Message, Messages, Moved
 from rostra.groups.attributes import Slow
 from rostra.names import Group
 
@@ -191,7 +191,7 @@ def _show(messages: Messages, bodies: list[bytes], output: OutputFormat) -> None
 
 
 def _tell(group: Group, item: GroupItem, members: int, output: OutputFormat) -> None:
-    if isinstance(item, Messages | Message | Blocked | Moved):
+    if isinstance(item, Messages | Message | Blocked | Moved | Added):
         return
     if isinstance(item, Gap):
         remark(

@@ -127,6 +127,7 @@ def document(info: GroupInfo) -> dict[str, Any]:
         "core": list(info.core),
         "blocked": info.blocked,
         "history": [_past(each) for each in info.history],
+        "history_length": info.history_length,
     }
 
 

@@ -95,6 +95,11 @@ async def _explain(text: str, agent: str | None) -> Explanation:
 
 
 def _subject(text: str) -> str:
+    if "@" in text:
+        raise BadName(
+            f"{text!r} is a group: why tells of members, hosts and domains",
+            fix=f"who is in it:  rostra members {text}\nif it is agreed:  rostra views {text} --history",
+        )
     try:
         return parse_subject(text)
     except BadName as error:

@@ -48,6 +48,7 @@ from rostra.client.states import Connected as Connected
 from rostra.client.states import Lost as Lost
 from rostra.client.states import State as State
 from rostra.client.states import Suspended as Suspended
+from rostra.groups.items import Added as Added
 from rostra.groups.items import AgreedItem as AgreedItem
 from rostra.groups.items import AtomicItem as AtomicItem
 from rostra.groups.items import Blocked as Blocked

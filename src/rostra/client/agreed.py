@@ -20,11 +20,11 @@ from rostra.client.groups import GroupInfo, Where
 from rostra.client.session import within
 from rostra.client.streams import OneReader, again
 from rostra.errors import Excluded, NotMember, RostraError, Terminated
-from rostra.groups.items import AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
+from rostra.groups.items import Added, AgreedItem, AgreedViewId, Blocked, Moved, SentIn, View
 from rostra.groups.members import Member, Members
 from rostra.names import Domain, Endpoint, Group, parse_endpoint
 from rostra.protocols.access.config import LUCK_BYTES
-from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
+from rostra.protocols.agreed.calls import GroupTerminated, MemberAdded, MemberMoved
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.agreed.sheets import member_sheet, properties_of
 from rostra.protocols.atomic.requests import JoinOrdered
@@ -52,7 +52,7 @@ class AgreedMembership(OneReader):
     """
 
     __slots__ = (
-        *("_attributes", "_ready", "_unread"),
+        *("_attributes", "_endpoints", "_ready", "_unread"),
         *("blocked", "group", "join", "me", "view"),
     )
 
@@ -63,6 +63,7 @@ class AgreedMembership(OneReader):
         self.join = join
         self.view: View | None = None  # the last one
         self._attributes: dict[Endpoint, dict[str, str]] = {}  # of its members
+        self._endpoints: tuple[Endpoint, ...] = ()  # of these, in order
         self.blocked: Blocked | None = None  # while our side must not go on
         self._ready = asyncio.Event()
         self._unread: deque[AgreedItem] = deque()
@@ -175,6 +176,8 @@ class AgreedMembership(OneReader):
             case MemberMoved(to, because):
                 self.me._move_agreed(self, to)
                 self._put(Moved(to, because))
+            case MemberAdded(to, because):
+                self._put(Added(to, because))
             case GroupTerminated() | told.Excluded():
                 put_out(self, item)
 
@@ -191,11 +194,13 @@ class AgreedMembership(OneReader):
             members, here = _members(item.members), {each.endpoint for each in was}
             if last is None or item.number != last.number:  # else a standstill is over
                 here -= gone
-            together = tuple([each.endpoint for each in members if each.endpoint in here])
+            self._endpoints = tuple([endpoint for endpoint, _ in item.members])
+            together = tuple([each for each in self._endpoints if each in here])
         else:
             stayed = [each for each in was if each.endpoint not in gone] if gone else was
             members = (*stayed, *_members(item.joined))
-            together = tuple([each.endpoint for each in stayed])
+            together = tuple([each.endpoint for each in stayed]) if gone else self._endpoints
+            self._endpoints = (*together, *[endpoint for endpoint, _ in item.joined])
         rank = None if last is None else last.rank
         if rank is None or gone or item.members is not None:
             rank = next((place for place, each in enumerate(members) if each.endpoint == me), None)
@@ -222,7 +227,7 @@ class AgreedMembership(OneReader):
     def lose(self, cause: str = AGENT_LOST) -> None:
         """The agent is gone: the other members see a crash."""
         self._stopped = False
-        self.view = None
+        self.view, self._endpoints = None, ()
         self._block(cause)
 
     def end(self, reason: RostraError | None) -> None:

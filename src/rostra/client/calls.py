@@ -14,8 +14,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from rostra.groups.items import Gone
-from rostra.names import Endpoint
+from rostra.errors import DeadlineExceeded
+from rostra.groups.items import NAMED_MAX, Gone
+from rostra.names import Endpoint, Group
 
 Want = Literal["all", "first", "majority"]
 WANTS: Final = ("all", "first", "majority")
@@ -110,6 +111,16 @@ class CallTally:
         for each in [each for each in self._waiting if each not in stay]:
             del self._waiting[each]
             self.answers[each] = Gone(each)
+
+    def check_silent(self, group: Group, deadline_s: float | None) -> None:
+        """The deadline has passed: raise who were called, are there, and have not answered."""
+        if silent := list(self._waiting):
+            named = ", ".join(silent[:NAMED_MAX])
+            named += f" and {len(silent) - NAMED_MAX} more" if len(silent) > NAMED_MAX else ""
+            raise DeadlineExceeded(
+                f"{named} did not answer a call to {group} within {deadline_s:g} s",
+                fix='allow more time, or ask with want="first" or want="majority"',
+            ) from None
 
     @property
     def is_done(self) -> bool:

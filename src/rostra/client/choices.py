@@ -28,9 +28,10 @@ def check(membership: str, delivery: str) -> None:
 
 
 def check_scope_apart(group: object, scope: str | None, host: Domain) -> None:
-    """``chess@eu`` is how groups are printed. As an argument it would be a name, of a group in the world."""
+    """``chess@eu`` is how groups are printed. As an argument it would be a name, of a group in the world, or
+    with the scope ``eu`` of one that is printed as chess@eu@eu."""
     name, is_meant, last = str(group).rpartition("@")
-    if is_meant and scope in (None, ROOT) and last in (OPEN, *enclosing(host)):
+    if is_meant and (last == scope or (scope in (None, ROOT) and last in (OPEN, *enclosing(host)))):
         raise BadInput(
             f"group {group!r} has a scope in its name", fix=f"write two arguments: {name!r}, {last!r}"
         )

@@ -26,6 +26,8 @@ from rostra.client.streams import again
 from rostra.client.watched import Watched, WatchMemory
 from rostra.errors import BY_CODE, NotAllowed, PeerError, Refused, RostraError, Unreachable
 from rostra.names import Domain, Group, incarnation_of
+from rostra.protocols.agreed.requests import MemberView
+from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import Item as GroupItem
 from rostra.protocols.front.messages import AnyRequest, AnyTold
 from rostra.protocols.relaxed.requests import (
@@ -51,6 +53,7 @@ from rostra.wire import (
     Arrived,
     Ask,
     Delivery,
+    DeliveryToAll,
     Encoder,
     FrameKind,
     FrameReader,
@@ -152,7 +155,7 @@ class AgentConnection:
             async with asyncio.timeout(timeout_s):
                 await self._dialler.dial(self.address, self._connection)
                 shares = self.arenas.are_possible
-                hello = ProgramHello(ANY_WORLD, self._program, self._token, to, shares)
+                hello = ProgramHello(ANY_WORLD, self._program, self._token, to, shares, takes_for_all=True)
                 self._connection.write(self.encoder.to_agent(hello))
                 await self._welcomed
         except TimeoutError:
@@ -263,8 +266,22 @@ class AgentConnection:
 
     # Groups with delivery
 
-    def converse(self, number: int, group: Group, hear: OnItem) -> None:
-        self._conversations[number, group] = hear
+    def converse(
+        self, number: int, group: Group, hear: OnItem, joining: "asyncio.Future[Any] | None" = None
+    ) -> None:
+        """`joining`: an agreed join that is not answered yet. Answers overtake deliveries, so items of the
+        membership before, which has just been left, may still come: they are not of this one."""
+
+        def hear_early(item: GroupItem | Loan) -> None:
+            if joining is None or joining.done():
+                self._conversations[number, group] = hear
+                hear(item)
+            elif type(item) is Loan:
+                item.give_back()
+            elif type(item) not in _OF_MEMBERS:
+                hear(item)
+
+        self._conversations[number, group] = hear if joining is None else hear_early
         self._connection.carry_messages()
 
     def fall_silent(self, number: int, group: Group) -> None:
@@ -331,6 +348,12 @@ class AgentConnection:
                 hear_item = self._conversations.get((item.endpoint, item.group))
                 if hear_item is not None:
                     hear_item(item.item)
+                continue
+            if type(item) is DeliveryToAll:
+                for number in item.endpoints:
+                    hear_item = self._conversations.get((number, item.group))
+                    if hear_item is not None:
+                        hear_item(item.item)
                 continue
             if type(item) is Lent:
                 loan = self.arenas.lent(item)
@@ -466,6 +489,10 @@ class AgentConnection:
             next_s = PING_AFTER * most
         self._look_at = self._heard_at + next_s
         self._silence_timer = self._loop.call_at(self._look_at, self._look_for_silence)
+
+
+_OF_MEMBERS: Final = frozenset({MemberView, OrderedRun, OrderPlaced, OrderClosed})
+"""What only a member is sent; `MemberBlocked` also who waits to become one."""
 
 
 def as_error(denied: Denied) -> RostraError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from rostra.client.choices import check_scope_apart
 from rostra.client.session import within
 from rostra.errors import BadInput
 from rostra.groups.items import AgreedViewId, View
@@ -49,7 +50,14 @@ from rostra.protocols.agreed.orders import (
     SetAttributes,
     SplitGroup,
 )
-from rostra.protocols.agreed.sheets import group_sheet, matches, member_sheet, properties_of
+from rostra.protocols.agreed.sheets import (
+    HISTORY_LENGTH_MAX,
+    group_sheet,
+    history_of,
+    matches,
+    member_sheet,
+    properties_of,
+)
 from rostra.protocols.agreed.sight import lost_with, suspects_in
 
 if TYPE_CHECKING:
@@ -74,6 +82,7 @@ class GroupInfo(Struct, frozen=True):
     blocked: str = ""  # why this side stands still, if it does
     history: tuple[View, ...] = ()  # views before, oldest first, without their members
     delivery: str = "none"  # none | fifo | atomic
+    history_length: int = HISTORY_LENGTH_MAX  # views that can be asked for, the present one among them
 
     def matching(self, where: Where) -> tuple[Endpoint, ...]:
         """In order of rank."""
@@ -99,6 +108,10 @@ class Groups:
     def __init__(self, me: "Me") -> None:
         self._me = me
 
+    def _key(self, name: str, scope: str) -> Group:
+        check_scope_apart(name, scope, self._me.host)
+        return make_group(name, scope)
+
     # Changes
 
     async def create(
@@ -109,11 +122,13 @@ class Groups:
         survive: str = "any",
         merge: str = "any",
         within: str = "",
+        history: int = HISTORY_LENGTH_MAX,
         attributes: Where | None = None,
         deadline_s: float | None = None,
     ) -> GroupInfo:
         """A group without members, which stays until it is deleted. `within` names a group of the same scope:
-        only its members can join. Join it with ``create=False``: it is what it was created as."""
+        only its members can join. Of its views the last `history` can be asked for, the present one among
+        them. Join it with ``create=False``: it is what it was created as."""
         check_survive(survive)
         check_survive(merge)
         if within:
@@ -124,8 +139,11 @@ class Groups:
             merge="" if merge == "any" else merge,
             within=within,
         )
-        order = CreateGroup(kind, properties_of(attributes or {}))
-        return await self._order(make_group(name, scope), order, deadline_s)
+        if not 1 <= history <= HISTORY_LENGTH_MAX:
+            raise BadInput(f"history={history}", fix=f"choose a number from 1 to {HISTORY_LENGTH_MAX}")
+        length = 0 if history == HISTORY_LENGTH_MAX else history
+        order = CreateGroup(kind, properties_of(attributes or {}), length)
+        return await self._order(self._key(name, scope), order, deadline_s)
 
     async def set_attributes(
         self,
@@ -142,17 +160,17 @@ class Groups:
         members = () if of is None else _endpoints(of)
         if of is not None and not members:
             raise BadInput("attributes of no member", fix="name one; without of= they are the group's")
-        return await self._order(make_group(name, scope), SetAttributes(updates, members), deadline_s)
+        return await self._order(self._key(name, scope), SetAttributes(updates, members), deadline_s)
 
     async def delete(self, name: str, scope: str = "world", *, deadline_s: float | None = None) -> None:
         """All members are out in one last view, and are told (`Terminated`)."""
-        await self._order(make_group(name, scope), DeleteGroup(), deadline_s)
+        await self._order(self._key(name, scope), DeleteGroup(), deadline_s)
 
     async def remove(
         self, name: str, endpoints: Endpoints, scope: str = "world", *, deadline_s: float | None = None
     ) -> GroupInfo:
         """Put members out of the group."""
-        return await self._order(make_group(name, scope), RemoveMembers(_endpoints(endpoints)), deadline_s)
+        return await self._order(self._key(name, scope), RemoveMembers(_endpoints(endpoints)), deadline_s)
 
     async def split(
         self,
@@ -162,20 +180,24 @@ class Groups:
         scope: str = "world",
         *,
         where: Where,
+        keep_parent: bool = False,
         deadline_s: float | None = None,
     ) -> None:
         """Make two groups of one, which is over then: members with these attributes are in `one`, all others
-        in `other`, in the order in which they were. Members get `Moved`, and go on there."""
-        order = SplitGroup(make_group(one, scope), make_group(other, scope), properties_of(where))
-        await self._order(make_group(name, scope), order, deadline_s)
+        in `other`, in the order in which they were. Members get `Moved`, and go on there.
+
+        With `keep_parent` the group goes on as it is, and the two are subgroups of it. Members get `Added`
+        among its items, and are in the subgroup that it names; joining that, they get its views."""
+        order = SplitGroup(self._key(one, scope), self._key(other, scope), properties_of(where), keep_parent)
+        await self._order(self._key(name, scope), order, deadline_s)
 
     async def merge(
         self, one: str, other: str, new: str, scope: str = "world", *, deadline_s: float | None = None
     ) -> None:
         """Make one group of two, which are over then: members of `one`, then those of `other`, in the order
         in which they were. Members get `Moved`; who was in both is in the new one once."""
-        order = MergeGroups(make_group(other, scope), make_group(new, scope))
-        await self._order(make_group(one, scope), order, deadline_s)
+        order = MergeGroups(self._key(other, scope), self._key(new, scope))
+        await self._order(self._key(one, scope), order, deadline_s)
 
     async def leave(self, where: Where, *, deadline_s: float | None = None) -> tuple[Group, ...]:
         """Leave every agreed group of this endpoint that has these attributes; which they were."""
@@ -206,7 +228,7 @@ class Groups:
                 raise BadInput(f"{what}={value}", fix="views are numbered from 0 on")
         if revision is not None and at is None:
             raise BadInput(f"revision={revision} of no view", fix="name its number, too: at=")
-        group = make_group(name, scope)
+        group = self._key(name, scope)
         call = LookAt(at, revision, min(history, HISTORY_MAX))
         return self._info(group, await self._call(group, call, deadline_s))
 
@@ -286,6 +308,7 @@ def group_info(group: Group, state: GroupState, me: Endpoint) -> GroupInfo:
         state.blocked,
         tuple([_past(each) for each in state.history]),
         state.kind.delivery.value,
+        history_of(state.attributes),
     )
 
 

@@ -22,10 +22,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from rostra.client.agreed import AgreedMembership
+from rostra.client.choices import check_scope_apart
 from rostra.client.session import within
 from rostra.client.streams import again
 from rostra.errors import BadInput, LeadershipLost, NotMember, RostraError
-from rostra.groups.items import AgreedItem, Blocked, View
+from rostra.groups.items import Added, AgreedItem, Blocked, View
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.names import Group, make_group
 from rostra.protocols.agreed.living import EXCLUSIVE, check_survive, is_exclusive
@@ -93,6 +94,8 @@ class Candidacy(AgreedMembership):
 
     def _put(self, item: AgreedItem) -> None:
         """What counts is the last item: a turn that was over before it began is none."""
+        if isinstance(item, Added):
+            return  # the turn is that of this group
         self._unread.clear()
         match item:
             case View(rank=0, fence=int()):
@@ -230,5 +233,6 @@ def candidate(
             f"survive={survive!r} lets more than one side of a partition live, and each would {what}",
             fix='use "majority", or a rule that holds on one side at most',
         )
+    check_scope_apart(name, scope, me.host)
     make_group(name, scope)  # a mistake in it is reported by the name that the program wrote
     return Candidacy(me, JoinAgreed(make_group(f"{what}/{name}", scope), survive=survive, meta=meta))

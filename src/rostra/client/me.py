@@ -347,11 +347,13 @@ class Me(Joins, Sets):
         if group in self._agreed:
             raise AlreadyMember(f"{self.endpoint} is in {group} already", fix="leave first")
         self._agreed[group] = stay
-        self._connection.converse(self._number, group, stay.hear)
         with contextlib.ExitStack() as failed:
             failed.callback(self._forget_agreed, stay)
+            await self._connection.writable()
+            joining = self._post(asking(stay.join))
+            self._connection.converse(self._number, group, stay.hear, joining)
             try:
-                await self._ask(asking(stay.join))
+                await self._connection.settle(joining)
             except asyncio.CancelledError:
                 ordered = isinstance(stay, Ordered)
                 self._post_if_open(LeaveOrdered(group) if ordered else LeaveAgreed(group))

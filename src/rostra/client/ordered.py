@@ -218,7 +218,11 @@ class Ordered(ShowsViews, OneReader):
         self._calls[token] = (tally, done)
         self.me._expect_answers(token, lambda who, data: self._answered(token, who, data))
         try:
-            await within(deadline_s, self._called(token, checked_payload(payload)), f"{self.group} is silent")
+            called = self._called(token, checked_payload(payload))
+            await within(deadline_s, called, f"a call to {self.group} had no place in its order")
+        except DeadlineExceeded:
+            tally.check_silent(self.group, deadline_s)
+            raise
         finally:
             del self._calls[token]
             self.me._expect_answers(token, None)

@@ -94,6 +94,8 @@ class View(NumberedItem, frozen=True, repr_omit_defaults=True):
         return () if of is None else share_of(of, keys, members, weights)
 
     def __str__(self) -> str:
+        if self.rank is not None:  # agreed
+            return f"View {self.number} of {_count(len(self.members))}, our rank {self.rank}"
         return f"View of {_count(len(self.members))}{', of this host alone' if self.isolated else ''}"
 
 
@@ -156,6 +158,14 @@ class Moved(NumberedItem, frozen=True, repr_omit_defaults=True):
     because: str
 
 
+class Added(NumberedItem, frozen=True, repr_omit_defaults=True):
+    """In an agreed group that was split and goes on: we are in this subgroup of it as well. Its views come as
+    soon as we join it, with ``create=False``."""
+
+    group: Group
+    because: str
+
+
 class Receipt(Struct, frozen=True, gc=False):
     """The receipt of a message that we sent: its position in the group's order, and the view it is in."""
 
@@ -185,6 +195,9 @@ class CallAsked(Struct, frozen=True):
     body: bytes
     position: int
     answer: Callable[[bytes], Awaitable[None]]
+
+    def __repr__(self) -> str:
+        return f"CallAsked(sender={self.sender!r}, body={self.body!r}, position={self.position!r})"
 
 
 Change = View | Joined | Left | Without | Only | Gap
@@ -231,13 +244,13 @@ class Messages(Struct, frozen=True, gc=False):
 Item = Change | Message
 """What iterating over a group without delivery gives; messages only come where there is one."""
 
-AgreedItem = View | Blocked | Moved
+AgreedItem = View | Blocked | Moved | Added
 """What iterating over a group of agreed membership gives."""
 
 AtomicItem = View | Blocked | Message | CallAsked | StateAsked
 """What iterating over a group with ``delivery="atomic"`` gives, in one order for all members."""
 
-GroupItem = Change | Message | Messages | Blocked | Moved
+GroupItem = Change | Message | Messages | Blocked | Moved | Added
 """What iterating over a group with delivery gives; `Messages` only if asked for, `Blocked` and `Moved` with
 agreed membership only."""
 

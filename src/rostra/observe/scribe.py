@@ -45,7 +45,6 @@ from rostra.protocols.agreed.events import AgreedJoinAsked
 from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, SetIsolated, ViewAgreed
 from rostra.protocols.agreed.requests import JoinAgreed, MemberBlocked, MemberView
 from rostra.protocols.atomic.events import (
-    DeliverAll,
     FramesHeard,
     OrderFlushed,
     OrderJoinAsked,
@@ -56,7 +55,7 @@ from rostra.protocols.atomic.events import (
 from rostra.protocols.atomic.requests import OrderedRun
 from rostra.protocols.fifo import events as fifo_events
 from rostra.protocols.fifo.context import is_aggregate
-from rostra.protocols.fifo.events import Aggregated, Deliver, Delivered, JoinAsked, LeaveAsked
+from rostra.protocols.fifo.events import Aggregated, Deliver, DeliverAll, Delivered, JoinAsked, LeaveAsked
 from rostra.protocols.flow.messages import Data as AnyDataMessage
 from rostra.protocols.flow.messages import Nak, Numbered
 from rostra.protocols.front.events import (

@@ -67,7 +67,6 @@ from rostra.node import GO_ON, TICK, Node, Output
 from rostra.observe.log import EventLog
 from rostra.observe.node_log import NodeLog
 from rostra.observe.recording import Began
-from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.election.events import (
     Begun,
@@ -82,6 +81,7 @@ from rostra.protocols.election.events import (
 )
 from rostra.protocols.fifo.events import (
     Deliver,
+    DeliverAll,
     ForgetSpilled,
     Located,
     ReadSpilled,

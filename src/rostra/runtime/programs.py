@@ -10,7 +10,7 @@ shared memory, for programs that can map it (`arenas.py`).
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,14 +56,22 @@ class ProgramConnection:
         "release",
         "session",
         "shares",
+        "takes_for_all",
     )
 
     session: ProgramSession
 
     def __init__(
-        self, process: "Process", arenas: Arenas, connection: Connection, *, shares: bool = False
+        self,
+        process: "Process",
+        arenas: Arenas,
+        connection: Connection,
+        *,
+        shares: bool = False,
+        takes_for_all: bool = False,
     ) -> None:
         self.shares = shares  # can it read arenas?
+        self.takes_for_all = takes_for_all  # and `DeliveryToAll`?
         self.hold: Callable[[Hold], None] = connection.hold
         self.release: Callable[[Hold], None] = connection.release
         self.refuse: Callable[[RostraError], None] = connection.refuse
@@ -110,6 +118,17 @@ class ProgramConnection:
         encoder = self._process.encoder
         # Encoded once for all who get it.
         self._spoken += encoder.delivery(number, encoder.item(group, item))
+        self._gathers = False
+
+    def deliver_to_all(self, numbers: Sequence[int], group: Group, item: Item) -> None:
+        if len(numbers) == 1 or not self.takes_for_all or type(item) is OrderedRun:  # which may be lent
+            for number in numbers:
+                self.deliver(number, group, item)
+            return
+        if not self._spoken:
+            self._process.write_at_end_of_turn(self.session)
+        encoder = self._process.encoder
+        self._spoken += encoder.delivery_to_all(numbers, encoder.item(group, item))
         self._gathers = False
 
     def say_in_order(self, frame: bytes) -> None:
@@ -173,7 +192,9 @@ class Programs:
         self, hello: ProgramHello, connection: Connection, *, administers: bool = True
     ) -> ProgramSession:
         shares = hello.shares and connection.is_local and self.arenas.is_on
-        link = ProgramConnection(self.process, self.arenas, connection, shares=shares)
+        link = ProgramConnection(
+            self.process, self.arenas, connection, shares=shares, takes_for_all=hello.takes_for_all
+        )
         user = self.front.shares.user(connection.peer_uid, connection.peer_ip)
         link.session = self.front.connected(hello.program, link, user, administers=administers)
         node = self.hosted.node

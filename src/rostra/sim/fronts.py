@@ -9,7 +9,7 @@ is one whose buffer is full; it reads just enough to be taken for alive.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rostra.core.effects import Answer, Asked, Effect, Event, Tell
@@ -18,9 +18,8 @@ from rostra.core.stack import Stack
 from rostra.errors import BadInput, RostraError
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group, parent
-from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.claims.agent import JoinClaimed
-from rostra.protocols.fifo.events import Deliver, Item
+from rostra.protocols.fifo.events import Deliver, DeliverAll, Item
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
 from rostra.protocols.front.core import JOINS_AT_ONCE, LOOK_EVERY, FrontCore
 from rostra.protocols.front.messages import Answered, Ask, Ping, Pong, Told
@@ -406,6 +405,10 @@ class SimLink:
             assert self.session is not None
             self.front.write_at_end_of_turn(self.session)
         self._items.append((group, item))
+
+    def deliver_to_all(self, numbers: Sequence[int], group: Group, item: Item) -> None:
+        for number in numbers:
+            self.deliver(number, group, item)
 
     def write_deliveries(self) -> None:
         items, self._items = self._items, []

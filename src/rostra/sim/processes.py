@@ -24,7 +24,6 @@ from rostra.names import Domain
 from rostra.node import Node, Output
 from rostra.observe.recording import FORMAT, Began, NodeLost, NodeMade
 from rostra.protocols.agreed.casting import SendSetFrame
-from rostra.protocols.atomic.events import DeliverAll
 from rostra.protocols.election import events as election
 from rostra.protocols.election.core import Ballot
 from rostra.protocols.fifo import events as fifo_events
@@ -141,7 +140,7 @@ class SimNodes:
             fifo_events.Broadcast: channels.broadcast,
             SendSetFrame: world.casting.cast,
             fifo_events.Deliver: fronts.deliver,
-            DeliverAll: fronts.deliver_all,
+            fifo_events.DeliverAll: fronts.deliver_all,
             fifo_events.Located: channels.located,
             fifo_events.Spill: self._spill,
             fifo_events.ReadSpilled: self._read_spilled,

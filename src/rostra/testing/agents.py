@@ -20,8 +20,7 @@ from rostra.core.effects import Answer, Event, Tell
 from rostra.names import Domain, Endpoint, Group
 from rostra.node import Node
 from rostra.observe.log import EventLog
-from rostra.protocols.atomic.events import DeliverAll
-from rostra.protocols.fifo.events import Deliver
+from rostra.protocols.fifo.events import Deliver, DeliverAll
 from rostra.protocols.front.config import WATCH_TICK_S
 from rostra.protocols.front.core import FrontCore
 from rostra.runtime.listener import Listener

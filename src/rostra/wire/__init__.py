@@ -33,6 +33,7 @@ from rostra.wire.frames import Refusal as Refusal
 from rostra.wire.frames import world_tag as world_tag
 from rostra.wire.programs import Arena as Arena
 from rostra.wire.programs import Delivery as Delivery
+from rostra.wire.programs import DeliveryToAll as DeliveryToAll
 from rostra.wire.programs import Lent as Lent
 from rostra.wire.programs import Mapped as Mapped
 from rostra.wire.programs import ProgramHello as ProgramHello

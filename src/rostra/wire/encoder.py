@@ -60,6 +60,7 @@ _OF_ONE: Final = frozenset({Credit, Sent, Parted, Excluded, OrderPlaced, OrderCl
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _DELIVERY: Final = b"\x94\x0a"  # how a `Delivery` begins: an array of four, and its number
+_DELIVERY_TO_ALL: Final = b"\x94\x10"  # the same of a `DeliveryToAll`
 _SUBMIT: Final = b"\x96\x08"  # a `Submit`
 _LENT: Final = b"\x9b\x0c"  # the same of a `Lent`, which has eleven
 
@@ -140,7 +141,13 @@ class Encoder:
     def delivery(self, endpoint: int, item: bytes) -> tuple[bytes, ...]:
         """A `Delivery` of what `item` encoded, in pieces to be written one after the other: a long one is
         shared, and never copied."""
-        front = _DELIVERY + _encoder.encode(endpoint)
+        return self._in_pieces(_DELIVERY + _encoder.encode(endpoint), item)
+
+    def delivery_to_all(self, endpoints: Sequence[int], item: bytes) -> tuple[bytes, ...]:
+        """The same, of a `DeliveryToAll`."""
+        return self._in_pieces(_DELIVERY_TO_ALL + _encoder.encode(endpoints), item)
+
+    def _in_pieces(self, front: bytes, item: bytes) -> tuple[bytes, ...]:
         size = len(front) + len(item)
         if size > BODY_BYTES_MAX:
             return (frame(FrameKind.TO_PROGRAM, self._tag, front + item),)

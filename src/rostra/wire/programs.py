@@ -2,6 +2,7 @@
 
     program ── ProgramHello, Asks, Submit, Reading, Ping, Pong, Goodbye ──▶ agent      FrameKind.TO_AGENT
     program ◀── ProgramWelcome, Tells, Delivery, Ping, Pong, Goodbye ────── agent      FrameKind.TO_PROGRAM
+                                       DeliveryToAll
 
     program ── Mapped, Returned ──────▶ agent      where both can share memory
     program ◀── Arena, Lent, Retired ── agent
@@ -16,6 +17,8 @@ ever, so 7 is enough. `NO_ENDPOINT` takes its place in requests that need none, 
 Messages of groups with delivery have frames of their own, beside requests and answers: `Submit` and
 `Delivery` carry blocks of many messages, which are forwarded unparsed (`protocols/flow/runs.py`). The
 receiver's number stands first in a `Delivery`, so that what follows it is encoded once for all receivers.
+What several endpoints of one program get alike, such as a view, is one `DeliveryToAll`, if its hello says
+that it takes these.
 
 Programs on the agent's Unix socket may share memory with it: an **arena**, into which the agent writes a
 block once for all who receive it. `Lent` says where it is; the program copies the messages out of it and
@@ -28,7 +31,7 @@ from msgspec import Meta
 
 from rostra.names import Domain, Group
 from rostra.names.checks import NUMBER_MAX, Duration, Moment, Natural, check_path_if_any
-from rostra.protocols.agreed.calls import GroupTerminated, MemberMoved
+from rostra.protocols.agreed.calls import GroupTerminated, MemberAdded, MemberMoved
 from rostra.protocols.agreed.requests import MemberBlocked, MemberView
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
 from rostra.protocols.fifo.events import (
@@ -85,6 +88,7 @@ AnyGroupItem = (
     | MemberBlocked
     | MemberMoved
     | GroupTerminated
+    | MemberAdded
     | OrderedRun
     | OrderPlaced
     | OrderClosed
@@ -105,6 +109,7 @@ class ProgramHello(ProgramFrame, frozen=True, tag=1):
     shares: bool = False  # this program can read arenas
     # Not to talk, but to fetch the arena that this is for; nothing else follows.
     ticket: Annotated[bytes, Meta(max_length=TICKET_BYTES)] = b""
+    takes_for_all: bool = False  # this program can read `DeliveryToAll`
 
 
 class ProgramWelcome(ProgramFrame, frozen=True, tag=2):
@@ -130,6 +135,14 @@ class Delivery(ProgramFrame, frozen=True, tag=10, gc=False):
     """The next item of a group with delivery, for one endpoint."""
 
     endpoint: Natural
+    group: Group
+    item: AnyGroupItem
+
+
+class DeliveryToAll(ProgramFrame, frozen=True, tag=16, gc=False):
+    """The same item for each of these endpoints."""
+
+    endpoints: Annotated[tuple[Natural, ...], Meta(min_length=1)]
     group: Group
     item: AnyGroupItem
 
@@ -180,7 +193,7 @@ class Returned(ProgramFrame, frozen=True, tag=15):
 
 
 ToAgent = ProgramHello | Asks | Submit | Reading | Ping | Pong | Goodbye | Mapped | Returned
-ToProgram = ProgramWelcome | Tells | Delivery | Ping | Pong | Goodbye | Arena | Lent | Retired
+ToProgram = ProgramWelcome | Tells | Delivery | DeliveryToAll | Ping | Pong | Goodbye | Arena | Lent | Retired
 
 
 AnyFrame = (
@@ -189,6 +202,7 @@ AnyFrame = (
     | Submit
     | Reading
     | Delivery
+    | DeliveryToAll
     | Ping
     | Pong
     | Goodbye

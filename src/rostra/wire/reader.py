@@ -49,7 +49,16 @@ from rostra.wire.numbers import (
     SAID,
     Numbers,
 )
-from rostra.wire.programs import AnyFrame, Asks, Delivery, Lent, ProgramHello, ProgramWelcome, Tells
+from rostra.wire.programs import (
+    AnyFrame,
+    Asks,
+    Delivery,
+    DeliveryToAll,
+    Lent,
+    ProgramHello,
+    ProgramWelcome,
+    Tells,
+)
 from rostra.wire.recent import LONG_BYTES, RecentAnswers
 from rostra.wire.shapes import Body
 
@@ -326,12 +335,14 @@ class FrameReader:
         try:
             said = shapes.TO_PROGRAM.decode(body)
         except shapes.UNDECODABLE as error:
-            holder = self._holder("program frame", PROGRAM_FRAMES, (Tells, Delivery), body, error)
-            if holder is Delivery:
-                loose = shapes.read(shapes.LOOSE_DELIVERY, body, "Delivery")
+            holder = self._holder(
+                "program frame", PROGRAM_FRAMES, (Tells, Delivery, DeliveryToAll), body, error
+            )
+            if holder is Delivery or holder is DeliveryToAll:
+                loose = shapes.read(shapes.LOOSE_DELIVERY, body, holder.__name__)
                 item = self._piece("group item", GROUP_ITEMS, shapes.GROUP_ITEM, loose.item)
                 if item is not None:
-                    items.append(Delivery(loose.endpoint, loose.group, item))
+                    items.append(_delivered(loose, item))
             elif holder is Tells:
                 for raw in shapes.read(shapes.LOOSE_TELLS, body, "Tells").items:
                     items += self._item_piecewise(raw)
@@ -340,7 +351,7 @@ class FrameReader:
         if type(said) is Tells:
             self._require_greeting("Tells")
             items += said.items
-        elif (type(said) is Delivery or type(said) is Lent) and self._greeted:  # nearly all of the others
+        elif type(said) in _DELIVERIES and self._greeted:  # nearly all of the others
             items.append(said)
         else:
             self._program_frame(said, FrameKind.TO_PROGRAM, items)
@@ -420,6 +431,17 @@ class FrameReader:
 _UNKNOWN_ANSWER: Final = Denied(
     WrongVersion.code, "the agent answered in a way that this program does not know", "upgrade this program"
 )
+
+
+_DELIVERIES: Final = frozenset({Delivery, DeliveryToAll, Lent})
+
+
+def _delivered(
+    loose: shapes.LooseDelivery | shapes.LooseDeliveryToAll, item: Any
+) -> Delivery | DeliveryToAll:
+    if isinstance(loose, shapes.LooseDelivery):
+        return Delivery(loose.endpoint, loose.group, item)
+    return DeliveryToAll(loose.endpoints, loose.group, item)
 
 
 def _too_early(said: str) -> Malformed:

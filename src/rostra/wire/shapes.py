@@ -74,6 +74,12 @@ class LooseDelivery(Struct, array_like=True, tag_field="kind", tag=10):
     item: Raw
 
 
+class LooseDeliveryToAll(Struct, array_like=True, tag_field="kind", tag=16):
+    endpoints: tuple[Natural, ...]
+    group: Group
+    item: Raw
+
+
 class LoneAnswer(Struct, array_like=True, tag_field="kind", tag=4):
     """A `Tells` of one answer."""
 
@@ -104,7 +110,7 @@ LOOSE_ASK: Final = Decoder(LooseAsk)
 LOOSE_TELLS: Final = Decoder(LooseTells)
 LOOSE_ANSWERED: Final = Decoder(LooseAnswered)
 LOOSE_TOLD: Final = Decoder(LooseTold)
-LOOSE_DELIVERY: Final = Decoder(LooseDelivery)
+LOOSE_DELIVERY: Final = Decoder(LooseDelivery | LooseDeliveryToAll)
 GROUP_ITEM: Final = Decoder(AnyGroupItem)
 LONE_ANSWER: Final = Decoder(LoneAnswer)
 

@@ -200,7 +200,7 @@ class NodeMemories:
     def behind(self, breaks: Sequence[Break], at: float) -> Break | None:
         """The break that kept us from hearing of what happened then."""
         for broken in reversed(breaks):
-            evidence, _, back_at = self.evidence(broken)
+            evidence, back_at = self.evidence(broken)[0], self.back_at(broken)
             silence_s = float(evidence["silence_s"]) if evidence is not None else 0.0
             if broken.at - silence_s <= at and (back_at is None or at <= back_at):
                 return broken
@@ -237,7 +237,10 @@ class NodeMemories:
         if accuser is None:
             returns = [at for memory in self.memories.values() for at, _ in memory.notes("returns")]
             return min((at for at in returns if at > broken.at), default=None)
+        # Memories are bounded: a link that is trusted again was up by then, since whenever.
         ups = [
-            at for at, note in accuser.link(broken.accused) if note["what"] == "up" and at > broken.at - 0.001
+            at
+            for at, note in accuser.link(broken.accused)
+            if note["what"] in ("up", "trusted") and at > broken.at - 0.001
         ]
         return min(ups, default=None)

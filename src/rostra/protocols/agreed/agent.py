@@ -77,12 +77,20 @@ from rostra.protocols.agreed.branch import (
     ViewTold,
 )
 from rostra.protocols.agreed.call_agent import CALL_AGENT
-from rostra.protocols.agreed.calls import DrainHost, GroupCall, GroupEnded, GroupPresented, GroupState, LookAt
+from rostra.protocols.agreed.calls import (
+    DrainHost,
+    GroupCall,
+    GroupEnded,
+    GroupPresented,
+    GroupState,
+    LookAt,
+    SubgroupEntered,
+)
 from rostra.protocols.agreed.changes import GroupVerb, MemberId
 from rostra.protocols.agreed.choosing import chosen, found, looks_again, not_found
-from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, VIEWS_WAITING_MAX, AgreedConfig
+from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX, AgreedConfig
 from rostra.protocols.agreed.draining import Draining, answered, drain, still_drained
-from rostra.protocols.agreed.ended import end_group
+from rostra.protocols.agreed.ended import end_group, enter_subgroup, leave_subgroups, take_up
 from rostra.protocols.agreed.events import (
     AgreedChanged,
     AgreedJoinAsked,
@@ -92,14 +100,15 @@ from rostra.protocols.agreed.events import (
     MemberProven,
 )
 from rostra.protocols.agreed.fifo import given, sending_stopped, streams_wanted
+from rostra.protocols.agreed.giving import give, show
 from rostra.protocols.agreed.groups import AGREED, AgreedMember
 from rostra.protocols.agreed.lease import ALARM, FOR_EVER, IN_DOUBT, BranchLease, core_server, servers_between
 from rostra.protocols.agreed.leaving import Leaving, ask_out, comes_back, settled
 from rostra.protocols.agreed.living import check_survive, is_exclusive
 from rostra.protocols.agreed.moves import moves
-from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted, host_given
+from rostra.protocols.agreed.observed import AgreedListed, AgreedUnlisted
 from rostra.protocols.agreed.refusals import check_disk, error_of, no_such
-from rostra.protocols.agreed.requests import MemberBlocked, MemberView
+from rostra.protocols.agreed.requests import MemberBlocked
 from rostra.protocols.agreed.seniority import with_level
 from rostra.protocols.agreed.settling import settle
 from rostra.protocols.agreed.sheets import META_BYTES_MAX, member_sheet, with_proof
@@ -113,12 +122,11 @@ from rostra.protocols.agreed.stays import (
     StayLeaving,
     StayLooking,
 )
-from rostra.protocols.agreed.told_views import endpoints_of, view_item, view_of
+from rostra.protocols.agreed.told_views import endpoints_of, view_of
 from rostra.protocols.claims.agent import CLAIM_AGENT, JoinClaimed
 from rostra.protocols.fifo.events import (
     Deliver,
     Excluded,
-    Item,
     Paused,
     Resumed,
     StreamsAnswered,
@@ -149,7 +157,8 @@ class AgreedAgent(Service):
     hears = (Answer, Tell)
     takes = (
         *(AgreedJoinAsked, AgreedLeaveAsked, EndpointGone, Close, DrainHost, Paused, Resumed, LeavesSettled),
-        *(StreamsAnswered, StreamsLost, GroupEnded, MemberBarred, MemberProven, LinkUp, LinkDown, LinkMoved),
+        *(StreamsAnswered, StreamsLost, GroupEnded, SubgroupEntered, MemberBarred, MemberProven),
+        *(LinkUp, LinkDown, LinkMoved),
         *(MemberAnswer, ViewTold, ViewComing, BranchCut, HoldingsAsked, HolderAsked, LeaseGiven),
     )
 
@@ -281,6 +290,8 @@ class AgreedAgent(Service):
         if len(event.meta) > META_BYTES_MAX:
             raise TooLarge(f"an attachment of {len(event.meta)} bytes", fix=f"at most {META_BYTES_MAX}")
         member = self._find(group, me)
+        if member is not None and member.unread:
+            return take_up(self, now, event, member, out)
         if member is not None and isinstance(member.stage, StayLeaving):
             raise Refused(f"{me} is still leaving {group}", fix="ask again in a moment")
         if member is not None or (group in self._agent.endpoints[me].groups and not kind.is_spoken_in):
@@ -308,6 +319,7 @@ class AgreedAgent(Service):
             self.claim(now, event, out)
         else:
             self._look(now, event, out)
+        return None
 
     def _look(self, now: Instant, event: AgreedJoinAsked, out: list[Effect]) -> None:
         token, look = self._own_token((event.group, event.endpoint)), GroupCall(event.group, LookAt())
@@ -420,6 +432,7 @@ class AgreedAgent(Service):
         if self.groups[group].kind.is_ordered:
             out.append(AgreedChanged(group))
         self._forget(group, me)
+        leave_subgroups(self, now, group, me, out)
         if is_spoken_in:
             out.append(StreamsUnwanted(me, group))
             return
@@ -435,26 +448,6 @@ class AgreedAgent(Service):
     def id_inside(self, member: HostMember) -> MemberId | None:
         return member.stage.id if isinstance(member.stage, StayInside | StayAsking) else None
 
-    def adopt(
-        self,
-        now: Instant,
-        group: Group,
-        kind: GroupKind,
-        me: Endpoint,
-        member: HostMember,
-        out: list[Effect],
-    ) -> None:
-        """It is in this group, though it did not ask; the directory has yet to hear of it."""
-        stage = member.stage
-        if isinstance(stage, StayAsking):
-            out.append(Answer(stage.event.token, Done()))
-            stage = StayInside(stage.id, stage.event.meta)
-        assert isinstance(stage, StayInside)
-        known = self.groups.setdefault(group, HostGroup(kind))
-        known.members[me] = HostMember(stage, paused=member.paused)
-        join = Join(group, online=False, meta=member_sheet(stage.meta).meta, group_kind=kind)
-        self._call(now, CLAIM_AGENT, JoinClaimed(me, self._own_token((group, me)), join), out)
-
     def _forget(self, group: Group, me: Endpoint) -> None:
         known = self.groups[group]
         for number, asked in list(self.asked.items()):
@@ -468,11 +461,13 @@ class AgreedAgent(Service):
 
     def exclude(self, now: Instant, group: Group, me: Endpoint, item: Excluded, out: list[Effect]) -> None:
         """The group goes on without it, which it is told."""
-        stage = self.groups[group].members[me].stage
+        member = self.groups[group].members[me]
+        stage = member.stage
         if isinstance(stage, StayInside):
             ask_out(self, group, stage.id, GroupVerb.LEAVE, out)
             self.drop(now, group, me, out)
-            out.append(Deliver(me, group, item))
+            if not member.unread:
+                out.append(Deliver(me, group, item))
         elif isinstance(stage, StayAsking):
             self._take_back(now, stage.event, NotAllowed(item.reason, fix=item.fix), out)
 
@@ -503,6 +498,8 @@ class AgreedAgent(Service):
                 out.append(AgreedChanged(group, message))
             case GroupEnded():
                 end_group(self, now, message, out)
+            case SubgroupEntered():
+                enter_subgroup(self, now, message, out)
             case HoldingsAsked(_, Group() as group, hosts) if self.host in hosts:
                 self._hold_one(group, out)
 
@@ -533,7 +530,7 @@ class AgreedAgent(Service):
         was_blocked, known.blocked = known.blocked, told.blocked or still_drained(self, known, view)
         known.lived = told.lived if told.blocked else view.ids
         known.returned.update([each for each in told.returned if each[0].endpoint in known.members])
-        inside_now = frozenset(view.ids)
+        inside_now = view.listed
         for member in known.members.values():
             match member.stage:
                 case StayAsking(event, id) if id in inside_now:
@@ -543,9 +540,9 @@ class AgreedAgent(Service):
                     member.knows = False  # given up, it comes back: the core-set knows that we hold it
         out += sending_stopped(told.group, known, inside_now)
         if known.blocked:
-            for me, member in sorted(known.members.items()):
-                if known.blocked != was_blocked or not member.knows:
-                    self._deliver(now, told.group, me, MemberBlocked(known.blocked), out)
+            is_news = known.blocked != was_blocked
+            lacking = [me for me, each in sorted(known.members.items()) if is_news or not each.knows]
+            give(self, now, told.group, lacking, MemberBlocked(known.blocked), out)
             return
         is_new = before is None or before.id != view.id
         known.doubt = known.doubt or now >= self._lives_until(told.group)
@@ -553,40 +550,16 @@ class AgreedAgent(Service):
             for member in known.members.values():
                 member.knows = member.knows and not is_new
             return
-        here = frozenset(endpoints_of(view.ids))  # one that left may be here again, as another member
-        is_plain = here.isdisjoint(endpoints_of((*view.left, *view.failed)))
+        gone = frozenset(endpoints_of((*view.left, *view.failed)))
+        is_plain = not gone or gone.isdisjoint(endpoints_of(view.ids))  # else as another member
         follows = before is not None and told.base == before.id and not was_blocked and is_plain
-        self._show(now, told.group, known, out, anew=is_new or bool(was_blocked), follows=follows)
+        show(self, now, told.group, known, out, anew=is_new or bool(was_blocked), follows=follows)
 
     def _may_be_given_up(self, group: Group, known: HostGroup) -> bool:
         """Until what we hold is answered, the core-set may be removing our members: they must not live by a
         view that it told before. It tells the view again after its answer."""
         asked = [each.message for each in self.asked.values() if isinstance(each.message, HostHolds)]
         return is_exclusive(known.kind) and any(each.group == group for each in asked)
-
-    def _show(
-        self,
-        now: Instant,
-        group: Group,
-        known: HostGroup,
-        out: list[Effect],
-        *,
-        anew: bool,
-        follows: bool = False,
-    ) -> None:
-        """The view, to those who are in it and lack it; or to all of them, `anew`."""
-        view = known.view
-        assert view is not None, "there is one to show"
-        inside_now = frozenset(view.ids)
-        items: dict[bool, MemberView] = {}  # whole, or what changed: the same for all who get it
-        for me, member in sorted(known.members.items()):
-            is_inside = isinstance(member.stage, StayInside) and member.stage.id in inside_now
-            if is_inside and (anew or not member.knows):
-                whole = not (follows and member.knows)
-                if whole not in items:
-                    items[whole] = view_item(view, known, whole=whole)
-                member.knows = True
-                self._deliver(now, group, me, items[whole], out)
 
     # The lease (`lease.py`)
 
@@ -605,10 +578,9 @@ class AgreedAgent(Service):
             if known.blocked or known.view is None or known.doubt == was_in_doubt:
                 continue
             if known.doubt:
-                for me in sorted(known.members):
-                    self._deliver(now, group, me, MemberBlocked(IN_DOUBT), out)
+                give(self, now, group, sorted(known.members), MemberBlocked(IN_DOUBT), out)
             else:
-                self._show(now, group, known, out, anew=True)
+                show(self, now, group, known, out, anew=True)
 
     def _renew_lease(self, now: Instant, out: list[Effect]) -> None:
         """Last of all: ask again, if it is time, and be woken in time."""
@@ -630,22 +602,6 @@ class AgreedAgent(Service):
             out.append(Send(self._server, self._lease.ask(now)))
         self.stack.alarm_at = min([self.stack.alarm_at, self._ask_at, *[end for end in ends if end > now]])
 
-    def _deliver(self, now: Instant, group: Group, me: Endpoint, item: Item, out: list[Effect]) -> None:
-        known = self.groups[group]
-        member = known.members[me]
-        if not isinstance(member.stage, StayInside):
-            return
-        shown = host_given(group, item)
-        if shown is not None and shown != known.given:
-            known.given = shown
-            out.append(shown)
-        if not member.paused or known.kind.is_ordered:
-            out += given(me, group, item, self.groups[group])
-            return
-        member.waiting.append(item)
-        if len(member.waiting) > VIEWS_WAITING_MAX:
-            self.exclude(now, group, me, Excluded(f"it did not read {VIEWS_WAITING_MAX} views"), out)
-
     def _reads(self, group: Group, me: Endpoint, reads: bool, out: list[Effect]) -> None:
         member = self._find(group, me)
         if member is None:
@@ -659,8 +615,7 @@ class AgreedAgent(Service):
         if not known.blocked:
             known.blocked = why
             out += sending_stopped(group, known)
-            for me in sorted(known.members):
-                self._deliver(0.0, group, me, MemberBlocked(why), out)
+            give(self, 0.0, group, sorted(known.members), MemberBlocked(why), out)
 
     block = _block
 
@@ -668,7 +623,7 @@ class AgreedAgent(Service):
         """Nothing came of what it was blocked for: the view that stands, unless its lease has run out."""
         known.blocked = ""
         if known.view is not None and not known.doubt:
-            self._show(now, group, known, out, anew=True)
+            show(self, now, group, known, out, anew=True)
 
     # StayAsking
 

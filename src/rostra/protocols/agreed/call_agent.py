@@ -7,7 +7,7 @@ program ◀── GroupPresented, Denied ◀── GroupAnswer
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rostra.core.effects import (
     Answer,
@@ -16,7 +16,6 @@ from rostra.core.effects import (
     Effect,
     EndpointGone,
     Event,
-    Ignored,
     Instant,
     LinkDown,
     LinkMoved,
@@ -26,6 +25,7 @@ from rostra.core.effects import (
     SetTimer,
     TimerFired,
     TimerKey,
+    ignored,
 )
 from rostra.core.room import leaves_room
 from rostra.core.stack import Service, ServiceName
@@ -42,7 +42,16 @@ from rostra.errors import (
 )
 from rostra.names import Domain, Endpoint, check_not_transient, parent
 from rostra.protocols.agreed.branch import HostQuestion
-from rostra.protocols.agreed.calls import GroupAnswer, GroupAsked, GroupCall, GroupPresented, OrderCall
+from rostra.protocols.agreed.calls import (
+    GROUPS_MAX,
+    GroupAnswer,
+    GroupAsked,
+    GroupCall,
+    GroupPresented,
+    GroupsFound,
+    Names,
+    OrderCall,
+)
 from rostra.protocols.agreed.config import ASK_AGAIN_S, ASK_TIMES_MAX
 from rostra.protocols.agreed.orders import CreateGroup
 from rostra.protocols.agreed.refusals import groups_named, no_such, why_not_restricted
@@ -61,6 +70,8 @@ class HostCall(Struct, eq=False):
     token: int
     message: GroupAsked
     times: int = 1
+    found: dict[Domain, Names] = field(default_factory=dict)  # by set: of a list that is not whole yet
+    wanted: set[Domain] = field(default_factory=set)  # all sets that it is of, as far as is known
 
     @property
     def changes(self) -> bool:
@@ -69,7 +80,7 @@ class HostCall(Struct, eq=False):
 
 class CallAgent(Service):
     name = CALL_AGENT
-    takes = (GroupCall, GroupAnswer, EndpointGone, LinkUp, LinkMoved, LinkDown)
+    takes = (GroupCall, GroupAnswer, GroupsFound, EndpointGone, LinkUp, LinkMoved, LinkDown)
 
     def __init__(self, host: Domain) -> None:
         self.host = host
@@ -91,14 +102,16 @@ class CallAgent(Service):
                     self._asked(me, token, request, out)
                 except REFUSALS as refusal:
                     out.append(Answer(token, denied(refusal)))
-            case Received(sender, GroupAnswer() as answer):
+            case Received(sender, (GroupAnswer() | GroupsFound()) as answer):
                 call = self.calls.get(answer.question.number)
                 if sender != self._server:
-                    out.append(Ignored("GroupAnswer", "not a neighbour"))
+                    out.append(ignored(answer, "not a neighbour"))
                 elif call is None or call.message.question != answer.question:
-                    out.append(Ignored("GroupAnswer", "nothing waits for it"))
-                else:
+                    out.append(ignored(answer, "nothing waits for it"))
+                elif isinstance(answer, GroupAnswer):
                     self._answered(call, answer, out)
+                else:
+                    self._found(call, answer, out)
             case TimerFired(timer) if timer == AGAIN:
                 self._waits = False
                 self._again(out)
@@ -155,9 +168,19 @@ class CallAgent(Service):
         error = BY_CODE.get(answer.code, Refused)
         out.append(Answer(call.token, denied(error(answer.why or "it was refused", fix=answer.fix))))
 
+    def _found(self, call: HostCall, part: GroupsFound, out: list[Effect]) -> None:
+        call.found[part.set] = part.groups
+        call.wanted.update([part.set, *part.more])
+        if {part.group.scope, *call.wanted} <= call.found.keys():  # that of the scope says which others
+            groups = {group for names in call.found.values() for group in names}
+            answer = GroupAnswer(part.group, part.question, groups=tuple(sorted(groups)[:GROUPS_MAX]))
+            self._answered(call, answer, out)
+
     def _again(self, out: list[Effect]) -> None:
         for number, call in list(self.calls.items()):
             call.times += 1
+            call.found.clear()
+            call.wanted.clear()
             if call.times > ASK_TIMES_MAX:
                 del self.calls[number]
                 out.append(Answer(call.token, denied(_late(call))))

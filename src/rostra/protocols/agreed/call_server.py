@@ -17,8 +17,9 @@ from typing import Final
 
 from rostra.core.effects import Effect, Event, Instant, Received, Send, ignored
 from rostra.core.stack import Service, ServiceName
-from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, TooLarge, Unreachable, ViewUnknown
+from rostra.errors import BY_CODE, NoSuchGroup, NotAllowed, NotAvailable, TooLarge, Unreachable, ViewUnknown
 from rostra.names import Domain, Group, host_of, inside
+from rostra.protocols.agreed import finding
 from rostra.protocols.agreed.calls import (
     GROUPS_MAX,
     HISTORY_MAX,
@@ -26,16 +27,19 @@ from rostra.protocols.agreed.calls import (
     GroupAnswer,
     GroupAsked,
     GroupEnded,
+    GroupsFound,
     GroupState,
     ListGroups,
     LookAt,
     OrderCall,
     PastView,
+    SubgroupEntered,
 )
 from rostra.protocols.agreed.changes import GroupChange, GroupVerb
 from rostra.protocols.agreed.config import HOST_CREATED_MAX
-from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPutOut
+from rostra.protocols.agreed.events import GroupIsOver, GroupOrdered, MembersPlaced, MembersPutOut
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
+from rostra.protocols.agreed.moving import ON_ITS_WAY
 from rostra.protocols.agreed.ordering import core_of
 from rostra.protocols.agreed.orders import (
     AnyOrder,
@@ -57,7 +61,8 @@ from rostra.protocols.agreed.refusals import (
     why_not_restricted,
 )
 from rostra.protocols.agreed.server import AGREED_SERVER, AgreedServer
-from rostra.protocols.agreed.sheets import group_sheet, has_sheet, matches, stays_by
+from rostra.protocols.agreed.sheets import group_sheet, has_sheet, history_of, matches, stays_by
+from rostra.protocols.agreed.subgroups import whole_of
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Neighbours, Relation
 from rostra.protocols.relaxed.routing import OUTSIDE
@@ -72,8 +77,8 @@ _CODES: Final = {error.__name__: error.code for error in BY_CODE.values()}
 
 class CallServer(Service):
     name = CALL_SERVER
-    hears_always = (GroupIsOver, MembersPutOut)
-    takes = (GroupAsked, GroupAnswer, GroupEnded)
+    hears_always = (GroupIsOver, MembersPutOut, MembersPlaced)
+    takes = (GroupAsked, GroupAnswer, GroupsFound, GroupEnded, SubgroupEntered)
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -95,20 +100,21 @@ class CallServer(Service):
                 relation = self._neighbours.up.get(sender)
                 match message:
                     case GroupAsked(group, question, caller):
-                        if (
-                            relation is not Relation.CHILD
-                            or self._neighbours.next_hop(question.host) != sender
-                            or not inside(group.scope, self.domain)
-                            or host_of(caller) != question.host
-                        ):
+                        may = finding.may_bring(self._agreed, sender, relation, group.scope, question.host)
+                        if not may or host_of(caller) != question.host:
                             out.append(ignored(message, OUTSIDE))
                         else:
-                            self._asked(now, message, out)
-                    case GroupAnswer() | GroupEnded():
+                            self._asked(now, message, out, climbs=relation is Relation.CHILD)
+                    case GroupAnswer() | GroupsFound():
+                        if not finding.may_answer(self._agreed, sender, relation, message.group.scope):
+                            out.append(ignored(message, OUTSIDE))
+                        else:
+                            self._pass_back(message, out, falls=relation is not Relation.CHILD)
+                    case GroupEnded() | SubgroupEntered():
                         if relation is not Relation.PARENT or not inside(message.group.scope, self.domain):
                             out.append(ignored(message, OUTSIDE))
                         else:
-                            self._pass_down(message, out)
+                            self._pass_back(message, out, falls=True)
         return out
 
     def hear(self, now: Instant, effects: Sequence[Effect]) -> Sequence[Effect]:
@@ -119,6 +125,8 @@ class CallServer(Service):
                 self._ended(effect, out)
             elif isinstance(effect, MembersPutOut):
                 self._put_out(effect, out)
+            elif isinstance(effect, MembersPlaced):
+                self._placed(effect, out)
             else:
                 out.append(effect)
         for request, asked in list(self.waiting.items()):
@@ -127,7 +135,7 @@ class CallServer(Service):
 
     # Questions and orders
 
-    def _asked(self, now: Instant, message: GroupAsked, out: list[Effect]) -> None:
+    def _asked(self, now: Instant, message: GroupAsked, out: list[Effect], *, climbs: bool = True) -> None:
         group, gate = message.group, self.stack[SERVER].gate
         host, named = message.question.host, groups_named(group, message.call)
         if any(gate.is_closed_to(each, host) for each in named):
@@ -137,7 +145,15 @@ class CallServer(Service):
         if (closed := lets_others_in(gate, group, message.call)) is not None:
             why = f"{closed} is closed, and would begin with members that it is not for"
             return self._answer(message, NotAllowed.code, why, "choose another name", out)
-        core = self._core_with(group)
+        call, core = message.call, finding.set_with(self._agreed, group)
+        if isinstance(call, ListGroups) and not climbs:
+            return self._list_below(message, call, out)
+        of_scope = isinstance(call, ListGroups) or len(named) > 1  # for the set of its scope
+        if of_scope and core is not None and core.core.set != group.scope:
+            core = None
+        way = None if of_scope and climbs else finding.way_to(self._agreed, group, climbs=climbs)
+        if core is None and way is not None:
+            return self._pass_on(message, way, out)
         if core is None and not self._agreed._agrees_on(group):
             parent = self._neighbours.parent
             if parent is not None and parent in self._neighbours.up:
@@ -152,18 +168,25 @@ class CallServer(Service):
         if core is None:
             out.append(ignored(message, "its set forms, or is restored"))  # asked again
             return None
-        match message.call:
+        if len(named) > 1 and finding.are_elsewhere(core, named):
+            self._call(now, GroupOrdered(group, also=named[1:]), out)
+            out.append(ignored(message, "its groups come together"))  # asked again
+            return None
+        match call:
             case LookAt():
-                self._look(core, message, message.call, out)
+                self._look(core, message, call, out)
             case ListGroups():
-                self._list(core, message, message.call, out)
+                self._list(core, message, call, out)
             case OrderCall(order) if core.table.get(group) is None and not isinstance(order, CreateGroup):
                 self._refuse(message, NoSuchGroup.__name__, out)
             case OrderCall() if (known := core.table.get(group)) and is_for_members(
-                group, message.call, message.caller, known
+                group, call, message.caller, known
             ):
                 why = f"{group} is a restricted name, and is changed by its members alone"
                 self._answer(message, NotAllowed.code, why, "ask one of them", out)
+            case OrderCall(SplitGroup(keep=True)) if core.core.set != group.scope:
+                why = f"{group} is agreed on below {group.scope}, and subgroups are not"
+                self._answer(message, NotAvailable.code, why, "split it without keeping it", out)
             case OrderCall(order) if self._is_beyond_share(core, message.question.host, group, order):
                 why = f"{message.question.host} has created {HOST_CREATED_MAX} groups of {group.scope}"
                 self._answer(message, TooLarge.code, why, "delete some of them", out)
@@ -175,9 +198,7 @@ class CallServer(Service):
                 data = encode_order(message.caller, order)
                 change = GroupChange(group, GroupVerb.ORDER, (), request, data=data)
                 if not self._settle(request, message, out):
-                    out += self.hear(
-                        now, self.stack.call(now, self, AGREED_SERVER, GroupOrdered(group, change))
-                    )
+                    self._call(now, GroupOrdered(group, change, named[1:]), out)
         return None
 
     def _is_beyond_share(self, core: CoreSet, host: Domain, group: Group, order: AnyOrder) -> bool:
@@ -200,13 +221,8 @@ class CallServer(Service):
     def _call(self, now: Instant, ordered: GroupOrdered, out: list[Effect]) -> None:
         out += self.hear(now, self.stack.call(now, self, AGREED_SERVER, ordered))
 
-    def _core_with(self, group: Group) -> CoreSet | None:
-        """The set that has the group, of those in which we are not the parent."""
-        found = [core for core in self._agreed.sets.values() if not core.is_parent and core.table.get(group)]
-        return found[0] if found else None
-
     def _settle(self, request: str, asked: GroupAsked, out: list[Effect]) -> bool:
-        core = self._core_with(asked.group) or self._agreed.sets.get(asked.group.scope)
+        core = finding.set_with(self._agreed, asked.group) or self._agreed.sets.get(asked.group.scope)
         known = None if core is None else core.table.get(asked.group)
         outcome = next((each for each in known.outcomes if each.request == request), None) if known else None
         if core is None or outcome is None:
@@ -231,7 +247,8 @@ class CallServer(Service):
         view = known.at(call.number, call.revision)
         if view is not None:
             return self._answer(asked, "", "", "", out, _state(core, asked.group, known, view))
-        newest, oldest = known.view.number, known.views[0].number
+        newest = known.view.number
+        oldest = known.views[-history_of(known.view.attributes) :][0].number
         why = f"view {call.number} of {asked.group} is not kept"
         fix = f"ask for one from {oldest} to {newest}: rostra views --history lists them"
         if call.revision is not None:
@@ -253,7 +270,25 @@ class CallServer(Service):
                 and matches(() if sheet is None else sheet.properties, call.where)
             ):
                 found.append(name)
-        self._pass_down(GroupAnswer(asked.group, asked.question, groups=tuple(found[:GROUPS_MAX])), out)
+        names = tuple(found[:GROUPS_MAX])
+        if not self._agreed._config.moves:
+            return self._pass_back(GroupAnswer(asked.group, asked.question, groups=names), out)
+        more = finding.branches_with(core, asked.group.scope)
+        self._pass_back(GroupsFound(asked.group, asked.question, core.core.set, more, names), out)
+        for branch in more:
+            if branch == self.domain:
+                self._list_below(asked, call, out)
+            else:
+                self._pass_on(asked, branch, out)
+        return None
+
+    def _list_below(self, asked: GroupAsked, call: ListGroups, out: list[Effect]) -> None:
+        """Groups of a wider scope that have come down to the set below us."""
+        core = finding.below_us(self._agreed, asked.group.scope)
+        if core is None:
+            out.append(ignored(asked, ON_ITS_WAY))
+        else:
+            self._list(core, asked, call, out)
 
     def _refuse(self, asked: GroupAsked, code: str, out: list[Effect]) -> None:
         why, fix = why_not(code, asked.group, asked.call), fix_of(code)
@@ -268,12 +303,12 @@ class CallServer(Service):
         out: list[Effect],
         state: GroupState | None = None,
     ) -> None:
-        self._pass_down(GroupAnswer(asked.group, asked.question, code, why, fix, state), out)
+        self._pass_back(GroupAnswer(asked.group, asked.question, code, why, fix, state), out)
 
     # Groups that are over
 
     def _ended(self, over: GroupIsOver, out: list[Effect]) -> None:
-        core = self._core_with(over.group)
+        core = finding.set_with(self._agreed, over.group)
         known = None if core is None else core.table.get(over.group)
         sheet = None if known is None else group_sheet(known.view.attributes)
         if core is None or known is None or sheet is None:
@@ -293,24 +328,48 @@ class CallServer(Service):
             message = GroupEnded(
                 over.group, host, known.view.id, sheet.over, tuple(by_host[host]), known.kind
             )
-            self._pass_down(message, out)
+            self._pass_back(message, out)
 
     def _put_out(self, those: MembersPutOut, out: list[Effect]) -> None:
-        core = self._core_with(those.group)
+        core = finding.set_with(self._agreed, those.group)
         known = None if core is None else core.table.get(those.group)
         if known is not None:
             members = tuple([EndedMember(id) for id in those.members])
             why = "it was put out of the group"
             ended = GroupEnded(those.group, those.host, known.view.id, why, members, known.kind, over=False)
-            self._pass_down(ended, out)
+            self._pass_back(ended, out)
+
+    def _placed(self, those: MembersPlaced, out: list[Effect]) -> None:
+        core = finding.set_with(self._agreed, those.group)
+        known = None if core is None else core.table.get(those.group)
+        if known is not None:
+            whole = whole_of(those.group, known.kind)
+            self._pass_back(SubgroupEntered(whole, those.host, those.group, known.kind, those.members), out)
 
     # Which way
 
-    def _pass_down(self, message: GroupAnswer | GroupEnded, out: list[Effect]) -> None:
-        host = message.host if isinstance(message, GroupEnded) else message.question.host
-        hop = self._neighbours.next_hop(host)
-        if hop is None or self._neighbours.up.get(hop) is not Relation.CHILD:
+    def _pass_on(self, message: GroupAsked, way: Domain, out: list[Effect]) -> None:
+        if way == self.domain:
+            out.append(ignored(message, ON_ITS_WAY))
+        elif way in self._neighbours.up:
+            out.append(Send(way, message))
+        else:
             out.append(ignored(message, "next hop is down"))
+
+    def _pass_back(
+        self,
+        message: GroupAnswer | GroupsFound | GroupEnded | SubgroupEntered,
+        out: list[Effect],
+        *,
+        falls: bool = False,
+    ) -> None:
+        """Towards the host. What `falls` came from above or from beside us, and goes down alone."""
+        host = message.host if isinstance(message, GroupEnded | SubgroupEntered) else message.question.host
+        hop = self._neighbours.next_hop(host)
+        if hop is None or hop not in self._neighbours.up:
+            out.append(ignored(message, "next hop is down"))
+        elif falls and not inside(self.domain, host):
+            out.append(ignored(message, OUTSIDE))
         else:
             out.append(Send(hop, message))
 

@@ -1,8 +1,9 @@
 """Calls about agreed groups, as programs make them (Table 2 of the paper), and as they travel.
 
     program ── GroupCall ──▶ agent ── GroupAsked ──▶ ... ──▶ core-set: looks, or agrees on a change
-    program ◀── GroupPresented ── agent ◀── GroupAnswer ── ... ◀──┤
-    programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ┘   it was split, merged, deleted
+    program ◀── GroupPresented ── agent ◀── GroupAnswer, GroupsFound ── ... ◀┤
+    programs ◀── MemberMoved, GroupTerminated ◀── agents ◀── GroupEnded ─────┤   it was split, merged, deleted
+    programs ◀── MemberAdded ◀── agents ◀── SubgroupEntered ─────────────────┘   it was split, and kept
 
 Calls are repeated until they are answered, and done once (`question`).
 """
@@ -122,7 +123,28 @@ class GroupEnded(BranchMessage, frozen=True, tag=250):
     over: bool = True  # False: these were put out, and the group goes on
 
 
-AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded
+class SubgroupEntered(BranchMessage, frozen=True, tag=251):
+    """The group was split and goes on: these members of one host are in a subgroup of it as well."""
+
+    group: Group
+    host: Domain
+    to: Group
+    group_kind: GroupKind  # of the subgroup
+    members: MemberIds
+
+
+class GroupsFound(BranchMessage, frozen=True, tag=252):
+    """Where core-sets follow members: what one set has of a list that was asked for. The list is whole when
+    all of these sets have said so."""
+
+    group: Group
+    question: HostQuestion
+    set: Domain
+    more: Hosts = ()  # the domains of other sets that were asked
+    groups: Names = ()
+
+
+AnyCallMessage = GroupAsked | GroupAnswer | GroupEnded | SubgroupEntered | GroupsFound
 
 
 # Between a program and its agent
@@ -200,6 +222,14 @@ class GroupPresented(Said, frozen=True, tag=40):
 
 class MemberMoved(Item, frozen=True, tag=40):
     """The group was split or merged: this member is in that one since, and is given its views."""
+
+    to: Group
+    because: str
+
+
+class MemberAdded(Item, frozen=True, tag=42):
+    """The group was split and goes on: this member is in that subgroup as well, and has its views as soon as
+    it joins it."""
 
     to: Group
     because: str

@@ -15,6 +15,7 @@ Where we differ from the paper, and why:
 
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import cached_property
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -32,6 +33,12 @@ DATA_BYTES_MAX: Final = 1 << 16
 
 TRIED_MAX: Final = 256
 """Proposals on one base, of which one can be committed."""
+
+ATTEMPT_MAX: Final = 1 << 32
+"""At one proposal: each attempt but the first costs the set a server."""
+
+FENCE_MAX: Final = 3 << 60
+"""That a change can ask for its view to be above. A message can have a third more."""
 
 PART_BYTES_MAX: Final = 8 << 20
 """A group on its way to another core-set."""
@@ -81,14 +88,14 @@ class SetMember(Struct, frozen=True, array_like=True):
         return self.joined, self.place, self.id
 
 
-class SetView(Struct, frozen=True, array_like=True):
+class SetView(Struct, frozen=True, array_like=True, dict=True):
     """The servers of a set in order of seniority. `pid` is the proposal that made it."""
 
     number: Number
     pid: Pid
     members: Annotated[tuple[SetMember, ...], Meta(min_length=1, max_length=SET_MEMBERS_MAX)]
 
-    @property
+    @cached_property
     def servers(self) -> tuple[ServerId, ...]:
         return tuple([member.id for member in self.members])
 
@@ -335,6 +342,11 @@ class Round(Struct, frozen=True, order=True, array_like=True, gc=False):
     pid: Pid
     attempt: Number
     coordinator: ServerId
+
+
+def is_round_of(proposal: Proposal, round: Round) -> bool:
+    """Of this proposal, and one that elections can come to: the next is counted on from it."""
+    return round.pid == proposal.pid and round.attempt <= ATTEMPT_MAX
 
 
 class CommitRecord(Struct, frozen=True, array_like=True):

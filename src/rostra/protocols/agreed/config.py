@@ -17,7 +17,8 @@ QUEUE_MAX: Final = 4_096
 """Changes that wait at one server. One more is refused, and its agent asks again."""
 
 HOST_WAITING_MAX: Final = 1_024
-"""Requests of one host that wait for a set to form, or for other hosts. One more is asked again later."""
+"""Requests of one host that wait for a set to form, or for other hosts; 64 members of one count as one more.
+Those above it are asked again later."""
 
 HOST_QUEUE_MAX: Final = 64
 """Requests of one host that are among the changes that wait at one server; the rest of them wait for these. A
@@ -158,9 +159,9 @@ class AgreedConfig(Struct, frozen=True, kw_only=True):
         fewer servers isolated that only lost messages; longer waits for one that does not answer. With 0 one
         lost commit would split the set.
     `moves`
-        Whether the core-set of a group without a rule for partitions follows its members. Default no, until
-        calls about groups find those that have moved. Without it every group is agreed on by the set of its
-        scope, and waits for all sites in it.
+        Whether the core-set of a group without a rule for partitions follows its members. Default no
+        (`docs/protocols/agreed.md` says why). Without it every group is agreed on by the set of its scope,
+        and waits for all sites in it.
     `lanes`
         How many groups of one set may change at the same time (`lanes.py`), all of its servers together; 0:
         one change after the other, the paper's form. Default 0. Raising it: more to keep on disk with each

@@ -12,6 +12,7 @@ from rostra.protocols.agreed.changes import (
     AnyChange,
     CommitRecord,
     GroupChange,
+    GroupPlaced,
     PartsMerged,
     Pid,
     Proposal,
@@ -48,6 +49,12 @@ from rostra.protocols.agreed.state import (
 
 REMEMBERED_MAX: Final = 1_024
 """Changes of others that one server keeps in mind."""
+
+REMEMBERED_BYTES: Final = 64 << 20
+"""And of how many bytes, about: a group on its way has megabytes. The last one is kept whatever its size."""
+
+DEFERRALS_MAX: Final = 1 << 40
+"""Of a change that another server says was put off as often."""
 
 
 class SetContext:
@@ -137,7 +144,7 @@ class SetContext:
         committed = any(last is not None and same_event(last.proposal.change, change) for last in lasts)
         matters = is_kept(change) and still_matters(change, state.view)
         if matters and not known and not committed:
-            self._set(queue=(*state.queue, QueuedChange(change, deferrals)))
+            self._set(queue=(*state.queue, QueuedChange(change, min(deferrals, DEFERRALS_MAX))))
 
     def _try(self, proposal: Proposal) -> None:
         """It may be committed with our word, and we may never know. Groups with a rule have no lane."""
@@ -170,7 +177,14 @@ class SetContext:
 
     def _remember(self, one: Remembered) -> None:
         kept = [each for each in self.state.remembered if each.proposal.pid != one.proposal.pid]
-        self._set(remembered=tuple([*kept, one][-REMEMBERED_MAX:]))
+        kept = [*kept, one][-REMEMBERED_MAX:]
+        room = REMEMBERED_BYTES
+        for place in range(len(kept) - 1, -1, -1):
+            room -= _about(kept[place].proposal.change)
+            if room < 0 and place < len(kept) - 1:
+                kept = kept[place + 1 :]
+                break
+        self._set(remembered=tuple(kept))
         self._adopt()
 
     def _adopt(self) -> None:
@@ -228,3 +242,13 @@ class SetContext:
             if by in part:
                 part = (by, *[each for each in part if each != by])
         return part.index(state.me)
+
+
+def _about(change: AnyChange) -> int:
+    """How many bytes it takes here, roughly."""
+    match change:
+        case GroupChange():
+            return 512 * (1 + len(change.members)) + len(change.data)
+        case GroupPlaced(asked=asked):
+            return 512 + len(change.part) + (0 if asked is None else _about(asked))
+    return 512

@@ -66,6 +66,7 @@ from rostra.protocols.agreed.changes import (
     bases,
     follows,
     is_kept,
+    is_round_of,
     joined_by_pid,
     lane_of,
     name_of_part,
@@ -229,7 +230,7 @@ class SetCore(Proposing):
 
     def _initiated(self, who: ServerId, message: Initiate) -> None:
         proposal, round = message.proposal, message.round
-        if round.coordinator != who or round.pid != proposal.pid:
+        if round.coordinator != who or not is_round_of(proposal, round):
             return self._ignored("Initiate", "not its own round")
         self._learn(who, message.last)
         self._settle_all()
@@ -529,7 +530,7 @@ class SetCore(Proposing):
     def _coordinator_failed(self, who: ServerId, message: CoordinatorFailed) -> None:
         """Another server reports that a coordinator failed, with its own status."""
         proposal, round = message.proposal, message.round
-        if round.pid != proposal.pid:
+        if not is_round_of(proposal, round):
             return self._ignored("CoordinatorFailed", "not its own round")
         lock = self.state.lock
         if lock is not None and lock[0].pid == proposal.pid and lock[0] != proposal:

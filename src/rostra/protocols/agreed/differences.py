@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rostra.names import Domain, Group, host_of
+from rostra.names import Domain, Group
 from rostra.protocols.agreed.branch import ViewId, ViewTold
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
@@ -14,7 +14,7 @@ def ids_of(known: AgreedGroup | None) -> tuple[MemberId, ...]:
 
 
 def hosts_of(view: AgreedView) -> list[Domain]:
-    return sorted({host_of(each.endpoint) for each in view.ids})
+    return sorted(view.hosts)
 
 
 def base_of(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
@@ -27,14 +27,11 @@ def base_of(known: AgreedGroup, id: ViewId | None) -> AgreedView | None:
 
 
 def _follows(view: AgreedView, base: AgreedView) -> bool:
-    here, was = frozenset(view.ids), frozenset(base.ids)
-    stayed = [each for each in base.ids if each in here]
-    joined = [each for each in view.ids if each not in was]
-    shown = {each.id: each for each in base.members}
     # A difference says nothing of attributes, nor of members that were given up meanwhile, and came again.
-    return [*stayed, *joined] == list(view.ids) and all(
-        shown.get(each.id, each) == each for each in view.members
-    )
+    if view.members[: len(base.members)] == base.members:  # others joined, which is the most frequent
+        return True
+    stayed = tuple([each for each in base.members if each.id in view.listed])
+    return view.members[: len(stayed)] == stayed
 
 
 def path_from(known: AgreedGroup, base: AgreedView | None) -> tuple[AgreedView, ...]:
@@ -55,8 +52,8 @@ def _before(view: AgreedView, views: Sequence[AgreedView], base: AgreedView) -> 
     """The one that became this view. The history has those of other parts, too, under the same numbers."""
     if view.revision:
         return next((each for each in views if each.id == (view.number, view.revision - 1, view.pid)), None)
-    was = (frozenset(view.ids) - {*view.joined}) | {*view.left, *view.failed}
-    those = [each for each in views if each.number == view.number - 1 and frozenset(each.ids) == was]
+    was = view.listed.difference(view.joined).union(view.left, view.failed)
+    those = [each for each in views if each.number == view.number - 1 and each.listed == was]
     return base if base in those else next(reversed(those), None)
 
 
@@ -72,9 +69,9 @@ def view_message(
     blocked = known.blocked or doubt
     members, left = view.members, view.left
     if base is not None:
-        still, was = frozenset((*view.ids, *view.failed)), frozenset(base.ids)
-        members = tuple([each for each in view.members if each.id not in was])
-        left = tuple([each for each in base.ids if each not in still])
+        new, gone = view.listed - base.listed, base.listed.difference(view.listed, view.failed)
+        members = tuple([each for each in view.members if each.id in new]) if new else ()
+        left = tuple([each for each in base.ids if each in gone]) if gone else ()
     return ViewTold(
         group,
         hosts,

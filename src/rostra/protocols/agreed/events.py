@@ -38,6 +38,7 @@ class GroupOrdered(Event, frozen=True):
 
     group: Group
     change: GroupChange | None = None
+    also: tuple[Group, ...] = ()  # these have to be in the same set
 
 
 class MemberBarred(Event, frozen=True):
@@ -71,6 +72,14 @@ class GroupIsOver(Effect, frozen=True):
 
 class MembersPutOut(Effect, frozen=True):
     """These members of a host were removed from a group, and must be notified."""
+
+    group: Group
+    host: Domain
+    members: tuple[MemberId, ...]
+
+
+class MembersPlaced(Effect, frozen=True):
+    """A split put these members of a host into a subgroup, and must be told."""
 
     group: Group
     host: Domain

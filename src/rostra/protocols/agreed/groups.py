@@ -15,6 +15,7 @@ shifts, and orders the list (TV6).
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
@@ -22,7 +23,7 @@ from msgspec.structs import force_setattr, replace
 
 from rostra.errors import BadInput
 from rostra.groups.kinds import GroupKind, MembershipKind
-from rostra.names import Domain, Group, inside
+from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed.branches import branches_of, is_below
 from rostra.protocols.agreed.changes import (
     MEMBERS_MAX,
@@ -56,7 +57,8 @@ from rostra.protocols.agreed.rules import (
     united_state,
 )
 from rostra.protocols.agreed.seniority import passed_on
-from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.sheets import SHEET_BYTES_MAX, history_of, is_over, member_sheet, put_out_of
+from rostra.protocols.agreed.subgroups import endpoints_in, outer_first, whole_of
 from rostra.protocols.agreed.tallies import GroupTally, is_empty, tally_of
 
 VIEWS_KEPT: Final = 256
@@ -96,7 +98,7 @@ class AgreedMember(Struct, frozen=True, array_like=True):
 MemberIds = Annotated[tuple[MemberId, ...], Meta(max_length=MEMBERS_MAX)]
 
 
-class AgreedView(Struct, frozen=True, array_like=True):
+class AgreedView(Struct, frozen=True, array_like=True, dict=True):
     number: Number = 0
     revision: Number = 0
     pid: Pid | None = None  # of the proposal that made the number; of none: the group was just created
@@ -111,9 +113,24 @@ class AgreedView(Struct, frozen=True, array_like=True):
     def id(self) -> tuple[int, int, Pid | None]:
         return self.number, self.revision, self.pid
 
-    @property
+    # What is worked out of its members is worked out once: every commit asks for it many times.
+
+    @cached_property
     def ids(self) -> tuple[MemberId, ...]:
         return tuple([member.id for member in self.members])
+
+    @cached_property
+    def listed(self) -> frozenset[MemberId]:
+        return frozenset(self.ids)
+
+    @cached_property
+    def hosts(self) -> frozenset[Domain]:
+        return frozenset([host_of(member.id.endpoint) for member in self.members])
+
+    @cached_property
+    def ruled(self) -> RuleMembers:
+        """As rules see them."""
+        return tuple([RuleMember(each.id, rule_attributes(each.attributes)) for each in self.members])
 
     def rank(self, member: MemberId) -> int | None:
         """Its place by seniority, from 0 on; none if it is no member (V-047)."""
@@ -161,12 +178,14 @@ class AgreedGroup(Struct, frozen=True, array_like=True):
 
     @property
     def past(self) -> list[AgreedView]:
-        """The views before this one, in order of their numbers: those of parts that met, too."""
-        return sorted(self.views[:-1], key=lambda view: (view.number, view.revision, str(view.pid)))
+        """The views before this one that can be asked for, by number: those of parts that met, too."""
+        order = sorted(self.views[:-1], key=lambda view: (view.number, view.revision, str(view.pid)))
+        return order[max(0, len(self.views) - history_of(self.view.attributes)) :]
 
     def at(self, number: int, revision: int | None = None) -> AgreedView | None:
         """A view of the past, in its last revision unless told otherwise; none if it is not kept (V-096)."""
-        found = [each for each in self.views if each.number == number and revision in (None, each.revision)]
+        found = [each for each in (*self.past, self.view) if each.number == number]
+        found = [each for each in found if revision in (None, each.revision)]
         return found[-1] if found else None
 
 
@@ -222,12 +241,8 @@ class GroupTable(Struct, frozen=True):
 
     def carried(self) -> CarriedGroups:
         here = {name: known.carried() for name, known in self.groups.items()}
-        return tuple(
-            [
-                CarriedGroup(name, here.get(name), self.places.get(name))
-                for name in sorted({*here, *self.places})
-            ]
-        )
+        names = sorted({*here, *self.places})
+        return tuple([CarriedGroup(name, here.get(name), self.places.get(name)) for name in names])
 
     def get(self, group: Group) -> AgreedGroup | None:
         return self.groups.get(group)
@@ -277,12 +292,11 @@ class GroupTable(Struct, frozen=True):
         table, outcomes = self, list[Outcome]()
         if not self.counts.within:
             return table, ()
-        for group in sorted([name for name, known in self.groups.items() if known.kind.within]):
-            whole = table.groups.get(Group(table.groups[group].kind.within, group.scope))
-            inside_whole = {each for part in whole.parts for each in part.view.ids} if whole else set()
+        for group in outer_first({name: known.kind for name, known in self.groups.items()}):
+            whole = endpoints_in(table.groups.get(whole_of(group, table.groups[group].kind)))
             parts, is_changed = [], False
             for part in table.groups[group].parts:
-                gone = [each for each in part.view.ids if each not in inside_whole]
+                gone = [each for each in part.view.ids if each.endpoint not in whole]
                 if gone:
                     view = _without(part.view, gone, pid, are_failed=False)
                     outcomes.append(Outcome(group, "", "", view))
@@ -381,8 +395,8 @@ class GroupTable(Struct, frozen=True):
             if outcome.request == change.request:
                 return self, (outcome,)
         if change.verb is GroupVerb.JOIN and known.kind.within:
-            whole = self.groups.get(Group(known.kind.within, change.group.scope))
-            if whole is None or not all(each in whole.view.ids for each in change.members):
+            whole = endpoints_in(self.groups.get(whole_of(change.group, known.kind)))
+            if not all(each.endpoint in whole for each in change.members):
                 return self, (Outcome(change.group, change.request, "Denied"),)
         part = next((each for each in parts if set(change.members).intersection(each.view.ids)), parts[0])
         view, code = _after(part.view, change, pid)
@@ -416,28 +430,27 @@ class GroupTable(Struct, frozen=True):
         ):
             return self, (Outcome(change.group, change.request, "BadInput"),)
         code, views = decide(ordered.order, ordered.caller, change.group, self.groups, AgreedView(), pid)
-        if any(_cannot_live(each) for each in views):
+        made = [each for each in views if known is None or each.view is not known.view]
+        if any(_cannot_live(each) for each in made):
             code = "Refused"
         if code:
             outcome = Outcome(change.group, change.request, code)
             table = self if known is None else self._with(change.group, _kept(known, known.view, outcome))
             return table, (outcome,)
         table, outcomes = self, list[Outcome]()
-        fence = max([change.fence, *[each.living.fence for each in self._concerned(views)]])
+        concerned = [self.groups[each.group] for each in views if each.group in self.groups]
+        fence = max([change.fence, *[each.living.fence for each in concerned]])
         for each in views:
             part = table.groups.get(each.group) or AgreedGroup((each.view,), kind=each.kind)
             outcome = Outcome(each.group, change.request if each.group == change.group else "", "", each.view)
             part = _kept(replace(part, kind=each.kind), each.view, outcome)
             if is_over(each.view.attributes):
                 part = replace(part, living=LivingState(part.living.fence, ()), blocked="")
-            elif each.view.members:
+            elif each.view.members and each in made:
                 part = _judged(part, absent, floor=fence, may_begin=may_begin)
             table = table._with(each.group, part)
             outcomes.append(outcome)
         return table, tuple(outcomes)
-
-    def _concerned(self, views: Iterable[NextView]) -> list[AgreedGroup]:
-        return [self.groups[each.group] for each in views if each.group in self.groups]
 
     def _deleted(
         self, known: AgreedGroup, outcome: Outcome, pid: Pid
@@ -540,13 +553,13 @@ def _judged(
         # Those whom the change went on without may live with this very view.
         return _with_attempts(part, [view]) if absent else part
     fence = max([state.fence, floor, *[each.fence for each in state.attempts]]) + 1
-    return replace(part, living=state.followed(fence, rule_members(view), view.joined), blocked="")
+    return replace(part, living=state.followed(fence, view.ruled, view.joined), blocked="")
 
 
 def _with_attempts(known: AgreedGroup, views: Iterable[AgreedView]) -> AgreedGroup:
     """An empty view is no attempt: it lives on no side."""
     for view in views:
-        if not (members := rule_members(view)):
+        if not (members := view.ruled):
             continue
         apart = tuple([replace(each, living=each.living.attempted(members)) for each in known.apart])
         known = replace(known, living=known.living.attempted(members), apart=apart)
@@ -567,7 +580,7 @@ def _standstill(
     rules = rules_of(kind)
     if rules is None:
         return ""
-    found = standing(rules[0], rule_members(view), view.ids if here is None else here, state)
+    found = standing(rules[0], view.ruled, view.ids if here is None else here, state)
     return "" if found.lives else found.why
 
 
@@ -593,8 +606,7 @@ def _plain_outcomes(known: AgreedGroup) -> AgreedGroup:
 def _after(view: AgreedView, change: GroupChange, pid: Pid) -> tuple[AgreedView, str]:
     """The view after a change; or the one that stands, and why it was not made."""
     verb, members = change.verb, change.members
-    listed = frozenset(view.ids)
-    inside_now = [each for each in members if each in listed]
+    inside_now = [each for each in members if each in view.listed]
     match verb:
         case GroupVerb.CREATE:
             return view, "NameTaken"
@@ -627,7 +639,7 @@ def _with_members(view: AgreedView, new: list[MemberId], attributes: bytes, pid:
     number = view.number + 1
     again = {each.endpoint for each in new}
     ended = tuple([each for each in view.ids if each.endpoint in again])
-    stay = [each for each in view.members if each.id.endpoint not in again]
+    stay = [each for each in view.members if each.id.endpoint not in again] if ended else view.members
     joined = [AgreedMember(each, number, attributes) for each in new]
     members = (*stay, *joined)
     return AgreedView(number, 0, pid, members, tuple(new), failed=ended, attributes=view.attributes)
@@ -671,12 +683,8 @@ def rules_of(kind: GroupKind) -> tuple[Rule, Rule] | None:
         return None
 
 
-def rule_members(view: AgreedView) -> RuleMembers:
-    return tuple([RuleMember(each.id, rule_attributes(each.attributes)) for each in view.members])
-
-
 def rule_attributes(data: bytes) -> tuple[tuple[str, str], ...]:
-    return member_sheet(data).properties
+    return member_sheet(data).properties if data else ()
 
 
 def fold_parts(parts: Iterable[AgreedGroup], pid: Pid) -> AgreedGroup:
@@ -744,7 +752,7 @@ def _may_unite(one: AgreedGroup, other: AgreedGroup) -> bool:
         one.kind == other.kind
         and rules is not None
         and len({*one.view.ids, *other.view.ids}) <= MEMBERS_MAX
-        and may_merge(rules[1], rule_members(one.view), rule_members(other.view))
+        and may_merge(rules[1], one.view.ruled, other.view.ruled)
     )
 
 

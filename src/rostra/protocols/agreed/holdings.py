@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from rostra.core.effects import Effect, Instant
+from rostra.core.effects import Effect, Instant, TimerKey
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Group, host_of, inside
 from rostra.protocols.agreed import ordering
@@ -33,6 +33,7 @@ from rostra.protocols.agreed.part import Asking, CoreSet, Restoring, ToldGroup, 
 from rostra.protocols.agreed.proven import without_strangers
 from rostra.protocols.agreed.rules import LivingState, RuleMember
 from rostra.protocols.agreed.sight import lost_domains
+from rostra.protocols.agreed.subgroups import may_be_in, subgroups_of
 from rostra.protocols.claims.server import CLAIM_SERVER
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.neighbours import Relation
@@ -40,6 +41,13 @@ from rostra.protocols.relaxed.neighbours import Relation
 AHEAD_MAX: Final = 1 << 40
 """How far a host may be ahead of the view that most hosts hold. If one that lies is believed in more, the
 group comes to numbers that no host can report after the next restart (`HELD_MAX`)."""
+
+
+RETURNING: Final[TimerKey] = ("agreed", "", "returning")
+
+BACK_AT_ONCE: Final = 8
+"""Changes by which one turn brings members of one host back, one for each attachment: a host may have
+thousands, and a server that computes for seconds is given up itself."""
 
 
 class Holdings(Leasing):
@@ -53,7 +61,9 @@ class Holdings(Leasing):
         self._synced: set[Domain] = set()  # children that have said all they hold since their link came up
         self._holding: dict[Domain, dict[Group, dict[MemberId, bytes]]] = {}  # by host, as it says
         self._said: set[tuple[Domain, Group]] = set()  # hosts that said all that they hold of a group
-        self._departed: dict[MemberId, None] = {}  # of late: they asked to leave, or died
+        self._departed: dict[tuple[MemberId, Group], None] = {}
+        """Of late: they asked to leave, or died. A member may be in a group and its subgroup as the same."""
+        self.returning: dict[tuple[Domain, Group, Domain], tuple[GroupKind, dict[MemberId, bytes]]] = {}
         self._due: list[tuple[CoreSet, AnyChange]] = []  # to be proposed in this step; the first one is
 
     def _own_set(self, group: Group) -> Domain:
@@ -108,7 +118,7 @@ class Holdings(Leasing):
         given up there, is not in the view: it is brought back like all that its host holds."""
         listed = frozenset(ids_of(core.table.get(asked.group)))
         for each in asked.members if asked.verb is GroupVerb.JOIN else ():
-            if (done or each.id in listed) and each.id not in self._departed:
+            if (done or each.id in listed) and (each.id, asked.group) not in self._departed:
                 groups = self._holding.setdefault(asked.question.host, {})
                 groups.setdefault(asked.group, {})[each.id] = each.attributes
 
@@ -141,6 +151,8 @@ class Holdings(Leasing):
         """What a host has, and what the group has of it: members that were given up come back, last; those
         that went meanwhile are lost."""
         group, host = message.group, message.question.host
+        for each in (group, *subgroups_of(core.table, group)):
+            ordering.placed(core, each, self._holding, self._departed, out)
         if ordering.was_over(core, group, host, self._holding, out):
             self._answer(message.question, group, "", "", out)
             return
@@ -161,13 +173,20 @@ class Holdings(Leasing):
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
         """Has its host said so, or all that it holds, without it? One that is about to join has not."""
-        if id in self._departed:
+        if (id, group) in self._departed:
             return True
         host = host_of(id.endpoint)
         if (host not in self._synced and (host, group) not in self._said) or id in self._held(id, group):
             return False
         asked = self.sets[self._own_set(group)].asked.values()
         return all(id != joining.id for each in asked for joining in each.members)
+
+    def _gone_of(self, view: AgreedView, group: Group) -> tuple[MemberId, ...]:
+        """Those of this view that are gone (`_has_gone`): mostly none, which one look at each host shows."""
+        held = set[MemberId]().union(*[self._holding.get(host, {}).get(group, {}) for host in view.hosts])
+        if view.listed <= held and all((id, group) not in self._departed for id in view.listed):
+            return ()
+        return tuple([id for id in view.ids if self._has_gone(id, group)])
 
     def _held(self, id: MemberId, group: Group) -> dict[MemberId, bytes]:
         return self._holding.get(host_of(id.endpoint), {}).get(group, {})
@@ -176,24 +195,44 @@ class Holdings(Leasing):
         self, now: Instant, core: CoreSet, group: Group, host: Domain, kind: GroupKind, out: list[Effect]
     ) -> None:
         """Members that a host has and the group has not: they were given up, perhaps just now."""
-        known = core.table.get(group)
+        place = core.core.set, group, host
+        self.returning[place] = kind, dict(self._holding.get(host, {}).get(group, {}))
+        self._bring_some_back(now, place, out)
+
+    def _bring_some_back(self, now: Instant, place: tuple[Domain, Group, Domain], out: list[Effect]) -> None:
+        """By as many changes as fit into one turn; the rest of these members follow in the next one. None
+        is brought twice: it may be refused."""
+        (name, group, host), (kind, held) = place, self.returning.pop(place)
+        core = self.sets.get(name)
+        if core is None:
+            return
+        known, now_held = core.table.get(group), self._holding.get(host, {}).get(group, {})
         listed = frozenset(ids_of(known))
-        missing = {
-            id: meta for id, meta in self._holding.get(host, {}).get(group, {}).items() if id not in listed
-        }
+        inside_whole = may_be_in(core.table, group, kind)  # others wait until the whole has them again
+        missing = [
+            id
+            for id in held
+            if id not in listed and id in now_held and (inside_whole is None or id.endpoint in inside_whole)
+        ]
         joining = self._proposed(core, group, GroupVerb.JOIN) if missing else ()
         returning: dict[bytes, list[MemberId]] = {}
-        for id, meta in missing.items():
+        for id in missing:
             if id not in joining:
-                returning.setdefault(meta, []).append(id)
+                returning.setdefault(held[id], []).append(id)
         pid = None if known is None else known.view.pid
         changes: list[AnyChange] = []
-        for meta, ids in returning.items():
+        for meta, ids in list(returning.items())[:BACK_AT_ONCE]:
             first, *_ = ids = sorted(ids)
             request = f"back {host} {first.stamp[0]}:{first.stamp[1]} {pid}"
             made = self._kind_made(core, group, kind)
             changes.append(GroupChange(group, GroupVerb.JOIN, tuple(ids), request, data=meta, kind=made))
+        if rest := list(returning.items())[BACK_AT_ONCE:]:
+            self.returning[place] = kind, {id: meta for meta, ids in rest for id in ids}
         self._propose_all(now, core, changes, out)
+
+    def _bring_more_back(self, now: Instant, out: list[Effect]) -> None:
+        for place in list(self.returning)[:1]:
+            self._bring_some_back(now, place, out)
 
     def _proposed(self, core: CoreSet, group: Group, verb: GroupVerb) -> set[MemberId]:
         """The members whose join or removal we have proposed, or will propose."""

@@ -69,8 +69,8 @@ from rostra.protocols.agreed.groups import (
     Outcome,
     fold_parts,
     is_possible,
-    rule_members,
 )
+from rostra.protocols.agreed.orders import groups_changed
 from rostra.protocols.agreed.rules import LivingState
 
 MOVING: Final = "Moving"
@@ -139,7 +139,7 @@ def decode_part(data: bytes, group: Group) -> AgreedGroup | None:
     if gids != sorted(set(gids)) or len(gids) > MEMBERS_MAX:
         return None
     outcomes = tuple([Outcome(group, each) for each in moved.requests])
-    living = LivingState(0, rule_members(view))
+    living = LivingState(0, view.ruled)
     return AgreedGroup(moved.views, outcomes, moved.group_kind, living=living)
 
 
@@ -169,10 +169,13 @@ def applied(
 
 
 def _is_elsewhere(table: GroupTable, change: GroupChange) -> bool:
-    place = table.places.get(change.group)
-    if place is None or (change.kind is not None and not moves(change.kind)):
+    if not table.places or (change.kind is not None and not moves(change.kind)):
         return False
-    return place.mover is not None or change.group not in table.groups
+    return any(
+        place.mover is not None or group not in table.groups
+        for group in groups_changed(change)
+        if (place := table.places.get(group)) is not None
+    )
 
 
 def _placed(

@@ -50,11 +50,14 @@ from rostra.protocols.agreed.changes import (
 from rostra.protocols.agreed.config import AgreedConfig
 from rostra.protocols.agreed.differences import hosts_of
 from rostra.protocols.agreed.events import SetCommitted
+from rostra.protocols.agreed.finding import come_together
 from rostra.protocols.agreed.groups import AgreedGroup, AgreedView
 from rostra.protocols.agreed.moves import MOVING, NOWHERE, encode_part, is_only_below, moves, next_step
+from rostra.protocols.agreed.orders import groups_changed
 from rostra.protocols.agreed.part import Asking, CoreSet, let_wait
 from rostra.protocols.agreed.promises import removed_by
 from rostra.protocols.agreed.server import DEPARTED_MAX, AgreedServer
+from rostra.protocols.agreed.sheets import is_over
 from rostra.protocols.relaxed.neighbours import Relation
 from rostra.protocols.relaxed.registry import Registry
 from rostra.protocols.relaxed.routing import OUTSIDE
@@ -178,11 +181,11 @@ class MovingServer(AgreedServer):
         if isinstance(message, MemberAsked) and message.verb is GroupVerb.JOIN:
             core.asked[str(message.question)] = message
         elif isinstance(message, MemberAsked):
-            self._departed.update(dict.fromkeys(ids))
+            self._departed.update(dict.fromkeys([(id, message.group) for id in ids]))
             for id in ids:
                 self._held(id, message.group).pop(id, None)
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
 
     def _pass_down(self, host: Domain, message: MemberAnswer, out: list[Effect]) -> None:
         core = self.sets.get(self._own_set(message.group))
@@ -200,6 +203,8 @@ class MovingServer(AgreedServer):
         is_moving = self._is_moving(group, message.group_kind)
         if not is_moving and isinstance(message, HostHolds) and self._is_unknown(core, message):
             self._take_held(now, core, message, out)
+        elif not is_moving and self._waits_for_whole(now, core, message, out):
+            pass
         elif not is_moving:
             if isinstance(message, HostHolds):
                 self._unsaid.get(group, set()).discard(message.question.host)
@@ -230,6 +235,17 @@ class MovingServer(AgreedServer):
         else:
             out.append(Ignored("MemberAsked", "hosts have not said what they hold"))
 
+    def _waits_for_whole(self, now: Instant, core: CoreSet, message: Asking, out: list[Effect]) -> bool:
+        """A subgroup does not move: the group that it is within comes to its set, and stays there."""
+        kind = message.group_kind
+        if not kind.within or not isinstance(message, MemberAsked) or message.verb is not GroupVerb.JOIN:
+            return False
+        whole = Group(kind.within, message.group.scope)
+        if come_together(self, now, core, [whole], out):
+            return False
+        let_wait(message, self._on_the_way.setdefault(whole, []), out)
+        return True
+
     def _join_of(self, core: CoreSet, message: MemberAsked) -> GroupChange:
         request = str(message.question)
         core.asked[request] = message
@@ -250,7 +266,7 @@ class MovingServer(AgreedServer):
         known = core.table.get(message.group)
         if known is None or message.id is None or not message.members:
             return False
-        number, now, listed = message.id[0], known.view.number, frozenset(known.view.ids)
+        number, now, listed = message.id[0], known.view.number, known.view.listed
         if message.id in [view.id for view in known.views]:  # but perhaps of a part that is empty now
             return number > now
         return number >= now or any(each.id not in listed for each in message.members)
@@ -266,7 +282,7 @@ class MovingServer(AgreedServer):
 
     def _kind_made(self, core: CoreSet, group: Group, kind: GroupKind) -> GroupKind | None:
         known = core.table.get(group)
-        is_here = known is not None and known.kind == kind
+        is_here = known is not None and known.kind == kind and not is_over(known.view.attributes)
         return None if is_here and self._is_moving(group, kind) else kind
 
     def _step_of(
@@ -312,7 +328,7 @@ class MovingServer(AgreedServer):
     def _done_otherwise(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
         """Joins of members who are in by now: the group has come here with them, or their host held them."""
         known = core.table.get(group)
-        listed = frozenset() if known is None else frozenset(known.view.ids)
+        listed = frozenset() if known is None else known.view.listed
         for request, asked in list(core.asked.items()):
             ids = {each.id for each in asked.members}
             is_join = asked.group == group and asked.verb is GroupVerb.JOIN
@@ -323,8 +339,8 @@ class MovingServer(AgreedServer):
 
     def _look_at(self, core: CoreSet, change: AnyChange, out: list[Effect]) -> None:
         match change:
-            case GroupChange(group):
-                self._look.add(group)
+            case GroupChange():
+                self._look.update(groups_changed(change))
             case GroupPlaced(group, step):
                 self._look.add(group)
                 self._again += self._on_the_way.pop(group, ())
@@ -419,7 +435,7 @@ class MovingServer(AgreedServer):
             self._carried.update([each for each in children if each is not None and each not in lost])
 
     def _has_gone(self, id: MemberId, group: Group) -> bool:
-        if id not in self._departed and host_of(id.endpoint) in self._unsaid.get(group, ()):
+        if (id, group) not in self._departed and host_of(id.endpoint) in self._unsaid.get(group, ()):
             return False
         return super()._has_gone(id, group)
 

@@ -22,10 +22,11 @@ from rostra.errors import UNDECODABLE
 from rostra.groups.kinds import DeliveryKind, GroupKind
 from rostra.names import Domain, Endpoint, Group, host_of
 from rostra.names.checks import check_of
-from rostra.protocols.agreed.changes import MEMBERS_MAX, Pid
+from rostra.protocols.agreed.changes import MEMBERS_MAX, GroupChange, GroupVerb, Pid
 from rostra.protocols.agreed.config import CREATED_MAX
 from rostra.protocols.agreed.sheets import (
     ADMIN,
+    HISTORY_LENGTH_MAX,
     KEY_MAX,
     META_BYTES_MAX,
     PROPERTIES_MAX,
@@ -34,6 +35,7 @@ from rostra.protocols.agreed.sheets import (
     GroupSheet,
     Properties,
     changed,
+    encode_group,
     encode_member,
     group_sheet,
     has_sheet,
@@ -67,6 +69,7 @@ class GroupOrder(Struct, frozen=True, array_like=True, tag_field="order"):
 class CreateGroup(GroupOrder, frozen=True, tag=1):
     kind: GroupKind
     properties: Properties = ()
+    history: Annotated[int, Meta(ge=0, le=HISTORY_LENGTH_MAX)] = 0  # see `GroupSheet`
 
 
 class SetAttributes(GroupOrder, frozen=True, tag=2):
@@ -85,11 +88,13 @@ class RemoveMembers(GroupOrder, frozen=True, tag=4):
 
 
 class SplitGroup(GroupOrder, frozen=True, tag=5):
-    """Members with these attributes go to `one`, the others to `other`."""
+    """Members with these attributes go to `one`, the others to `other`. With `keep` the group itself goes on,
+    as it is, and these two are subgroups of it (V-045)."""
 
     one: Group
     other: Group
     where: Properties
+    keep: bool = False
 
 
 class MergeGroups(GroupOrder, frozen=True, tag=6):
@@ -124,8 +129,24 @@ def decode_order(data: bytes) -> CallerOrder | None:
     return ordered
 
 
+def groups_of(group: Group, order: AnyOrder) -> tuple[Group, ...]:
+    """All that an order about this group is about."""
+    match order:
+        case SplitGroup(one, other):
+            return group, one, other
+        case MergeGroups(other, new):
+            return group, other, new
+    return (group,)
+
+
+def groups_changed(change: GroupChange) -> tuple[Group, ...]:
+    ordered = decode_order(change.data) if change.verb is GroupVerb.ORDER else None
+    return (change.group,) if ordered is None else groups_of(change.group, ordered.order)
+
+
 class NextView(Struct, frozen=True):
-    """The next view of one group. `begins`: its first members come with it, and no view of it has lived."""
+    """The next view of one group, or the one that it has, if the order changes others alone. `begins`: its
+    first members come with it, and no view of it has lived."""
 
     group: Group
     view: "AgreedView"
@@ -151,7 +172,7 @@ def decide(
 
 def _made_by(made: NextView, host: Domain) -> NextView:
     sheet = group_sheet(made.view.attributes) or GroupSheet()
-    return replace(made, view=replace(made.view, attributes=encode(replace(sheet, by=host))))
+    return replace(made, view=replace(made.view, attributes=encode_group(replace(sheet, by=host))))
 
 
 def _decide(
@@ -162,7 +183,7 @@ def _decide(
         if stands(known):
             return "NameTaken", ()
         before = empty if known is None else _revised(known.view)
-        view = replace(before, attributes=encode(GroupSheet(order.properties)))
+        view = replace(before, attributes=encode_group(GroupSheet(order.properties, history=order.history)))
         return "", (NextView(group, view, order.kind),)
     if known is None or not stands(known):
         return "NoSuchGroup", ()
@@ -179,7 +200,7 @@ def _decide(
             sheet = replace(sheet, properties=changed(sheet.properties, updates))
             if len(sheet.properties) > PROPERTIES_MAX:
                 return "TooLarge", ()
-            return "", (NextView(group, replace(_revised(view), attributes=encode(sheet)), known.kind),)
+            return "", (NextView(group, replace(_revised(view), attributes=encode_group(sheet)), known.kind),)
         case SetAttributes(updates, members):
             return _with_attributes(group, known, updates, members)
         case RemoveMembers(members):
@@ -192,12 +213,12 @@ def _decide(
             stay = tuple([each for each in view.members if each.id not in gone])
             sheet = group_sheet(view.attributes) or GroupSheet()
             sheet = replace(sheet, put_out=(*sheet.put_out, *gone)[-PUT_OUT_MAX:])
-            after = replace(_next(view, stay, pid), attributes=encode(sheet))
+            after = replace(_next(view, stay, pid), attributes=encode_group(sheet))
             return "", (NextView(group, after, known.kind),)
         case DeleteGroup():
             return "", (_over(group, known, pid, DELETED),)
-        case SplitGroup(one, other, where):
-            return _split(group, known, (one, other), where, groups, empty, pid)
+        case SplitGroup():
+            return _split(group, known, order, groups, empty, pid)
         case MergeGroups(other, new):
             return _merged(group, known, other, new, caller, groups, empty, pid)
 
@@ -266,7 +287,9 @@ def _over(group: Group, known: "AgreedGroup", pid: Pid, why: str, *successors: G
     sheet = group_sheet(known.view.attributes) or GroupSheet()
     view = _next(known.view, (), pid)
     return NextView(
-        group, replace(view, attributes=encode(replace(sheet, over=why, successors=successors))), known.kind
+        group,
+        replace(view, attributes=encode_group(replace(sheet, over=why, successors=successors))),
+        known.kind,
     )
 
 
@@ -288,7 +311,7 @@ def _begun(
         pid=pid,
         members=members,
         joined=tuple([each.id for each in members]),
-        attributes=encode(replace(sheet, over="", successors=())),
+        attributes=encode_group(replace(sheet, over="", successors=())),
     )
     return NextView(group, view, kind, begins=True)
 
@@ -296,13 +319,12 @@ def _begun(
 def _split(
     group: Group,
     known: "AgreedGroup",
-    children: tuple[Group, Group],
-    where: Properties,
+    order: SplitGroup,
     groups: Groups,
     empty: "AgreedView",
     pid: Pid,
 ) -> Decision:
-    one, other = children
+    one, other = children = order.one, order.other
     if one == other or group in children or any(each.scope != group.scope for each in children):
         return "BadInput", ()
     if any(stands(groups.get(each)) for each in children):
@@ -310,12 +332,16 @@ def _split(
     view, sheet = known.view, group_sheet(known.view.attributes) or GroupSheet()
     sides: dict[bool, list[AgreedMember]] = {True: [], False: []}
     for each in view.members:
-        sides[matches(member_sheet(each.attributes).properties, where)].append(each)
+        sides[matches(member_sheet(each.attributes).properties, order.where)].append(each)
     number = view.number + 1
+    first = _over(group, known, pid, f"it was split into {one} and {other}", one, other)
+    kind = known.kind
+    if order.keep:
+        first, kind = NextView(group, view, kind), replace(kind, within=group.name)
     return "", (
-        _over(group, known, pid, f"it was split into {one} and {other}", one, other),
-        _begun(one, tuple(sides[True]), sheet, known.kind, number, groups, empty, pid),
-        _begun(other, tuple(sides[False]), sheet, known.kind, number, groups, empty, pid),
+        first,
+        _begun(one, tuple(sides[True]), sheet, kind, number, groups, empty, pid),
+        _begun(other, tuple(sides[False]), sheet, kind, number, groups, empty, pid),
     )
 
 

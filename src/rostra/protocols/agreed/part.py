@@ -1,6 +1,7 @@
 """Soft state of one server for one set: the hosts below, the last view sent to each, and queued requests."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct, field
@@ -71,16 +72,30 @@ class CoreSet:
         """Why members of this part of the group must not go on, as the hosts below us were told."""
         return known.blocked or (IN_DOUBT if group in self.suspended else "")
 
+    def has_members(self, domain: Domain) -> bool:
+        views = [each.view for each in self.table.groups.values()]
+        return any(inside(domain, id.endpoint) for view in views for id in view.ids)
+
     def is_formed(self, now: Instant) -> bool:
         state = self.core.state
         return now >= self.form_until or state.linked <= {each.server for each in state.view.servers}
 
 
+def has_room(message: Asking, waiting: Iterable[Asking]) -> bool:
+    """May it wait beside these? A message of thousands of members counts as many that are of one."""
+    host = message.question.host
+    return sum([_weight(each) for each in waiting if each.question.host == host]) < HOST_WAITING_MAX
+
+
+def _weight(message: Asking) -> int:
+    view = message.view if isinstance(message, HostHolds) else ()
+    return 1 + (len(message.members) + len(view)) // 64
+
+
 def let_wait(message: Asking, waiting: list[Asking], out: list[Effect]) -> None:
     if message in waiting:
         return
-    of_host = [each for each in waiting if each.question.host == message.question.host]
-    if len(of_host) < HOST_WAITING_MAX:
+    if has_room(message, waiting):
         waiting.append(message)
     else:
         out.append(ignored(message, "too many requests of its host wait"))

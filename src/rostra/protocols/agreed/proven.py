@@ -39,6 +39,9 @@ does not remove it stays longer."""
 SCREENED_MAX: Final = 64
 """Members that one step looks at. Each costs a third of a millisecond, if its proof was not seen before."""
 
+FALSE_MAX: Final = 64
+"""False proofs in one message, after which no other of it is verified: they are taken for false, too."""
+
 GO_ON_S: Final = 0.05
 """After this the next step looks at the next ones: a round through 10,000 members takes eight seconds."""
 
@@ -51,6 +54,8 @@ def refused(now: Instant, gate: Gate, asked: MemberAsked, out: list[Effect]) -> 
     not there (C-167)."""
     if asked.verb is not GroupVerb.JOIN or not asked.members:
         return "", ""
+    if len(asked.members) > 1 and "!" in asked.group.name:
+        return NotAuthorised.code, f"{asked.group}: a proof is for one member"
     entry = asked.members[0].attributes  # of all: it is what is agreed on
     found = _outside(now, gate, asked, [replace(each, attributes=entry) for each in asked.members], out)
     if not found:
@@ -87,11 +92,14 @@ def _outside(
     host, group = message.question.host, message.group
     if not _is_checked(gate, group):
         return {}
-    found = {}
+    found: dict[Endpoint, str] = {}
+    false, last = 0, ""
     for each in members:
-        if why := _why_not(now, gate, group, each.id, each.attributes):
+        if why := last if false >= FALSE_MAX else _why_not(now, gate, group, each.id, each.attributes):
             found[each.id.endpoint] = why
             _name(now, gate, group, each.id, why, host, out)
+            if why not in (CLOSED, ENDED) and member_sheet(each.attributes).proof:
+                false, last = false + 1, why
     return found
 
 

@@ -48,7 +48,8 @@ from rostra.protocols.agreed.changes import (
     part_of,
     priority_of,
 )
-from rostra.protocols.agreed.groups import are_sound
+from rostra.protocols.agreed.config import SET_MEMBERS_MAX
+from rostra.protocols.agreed.groups import AgreedGroup, CarriedGroups, are_sound
 from rostra.protocols.agreed.lanes import Lanes, next_era
 from rostra.protocols.agreed.messages import (
     Ack,
@@ -73,6 +74,14 @@ NAME_MAX: Final = 1_024
 """Of the name of a part of a part: each time that it gives others up, it gets longer (V-108)."""
 
 
+REACHED_MAX: Final = 3 << 60
+"""Of the numbers that a part says it has come to. A merge counts on from the highest, and a message can have
+a third more."""
+
+AHEAD_MAX: Final = 1 << 40
+"""So far may it be ahead of ours, whatever ours is. A server that starts has none, and may come to more."""
+
+
 def is_merge(proposal: Proposal) -> bool:
     return isinstance(proposal.change, PartsMerged)
 
@@ -81,6 +90,19 @@ def is_sound(part: SetPart) -> bool:
     """Each server once, in order of seniority."""
     gids = [each.gid for each in part.view.members]
     return gids == sorted(gids) and len({each.server for each in part.view.servers}) == len(gids)
+
+
+def highest_of(known: AgreedGroup | None) -> int:
+    """Of its numbers, from which others are counted on."""
+    if known is None:
+        return 0
+    numbers = [0]
+    for part in known.parts:
+        numbers += [part.living.fence, *[each.fence for each in part.living.attempts]]
+        numbers += [each.joined for each in part.view.members]
+        for view in part.views:
+            numbers += [view.number, view.revision]
+    return max(numbers)
 
 
 class Reforming(Lanes):
@@ -131,11 +153,23 @@ class Reforming(Lanes):
         state = self.state
         servers = [each for part in (state.part, *parts) for each in part.view.servers]
         return (
-            not state.isolated
+            len(servers) <= SET_MEMBERS_MAX
+            and not state.isolated
             and not any(whom for _, whom in state.evidence)
             and len({each.server for each in servers}) == len(servers)
             and all(each.server in state.linked for each in servers if each != state.me)
         )
+
+    def _is_in_reach(self, part: SetPart, groups: CarriedGroups = ()) -> bool:
+        """Could it have come to these numbers? After the highest of all there is none."""
+        state = self.state
+        most = REACHED_MAX if state.view.number else (1 << 62) - AHEAD_MAX
+        own = max(state.view.number, state.part.slot)
+        numbers = [part.view.number, part.slot, *[each.joined for each in part.view.members]]
+        if max(numbers) > max(most, own + AHEAD_MAX):
+            return False
+        high = {each.name: found for each in groups if (found := highest_of(each.group)) > most}
+        return all(found <= highest_of(state.table.get(name)) + AHEAD_MAX for name, found in high.items())
 
     # From outside
 
@@ -201,13 +235,14 @@ class Reforming(Lanes):
             and proposal.slot in (slot + 1, next_era(slot))
             and all(map(is_sound, change.parts))
             and are_sound(message.groups)
+            and all(self._is_in_reach(each, message.groups) for each in change.parts)
         )
         if not makes_sense:
             self._ignored("Initiate", "a merge that makes no sense")
             return False
         if state.lock is not None and state.lock[0].pid == proposal.pid:
             return True
-        others = [each for each in change.parts if each != part]
+        others = [each for each in change.parts if each is not part]
         is_open = all(map(self._is_open_to, others))
         if (
             proposal.pid in state.over
@@ -287,6 +322,8 @@ class Reforming(Lanes):
         state, part = self.state, message.part
         if not is_sound(part) or part.view.servers[0] != who or not are_sound(message.groups):
             return self._ignored("Offer", "not its speaker")
+        if not self._is_in_reach(part, message.groups):
+            return self._ignored("Offer", "numbers that no part comes to")
         if not self._speaks or state.view.members[0].gid > part.view.members[0].gid:
             return self._send(who, Declined(*self._head()))
         others = [each for each in state.offers if each.speaker != who]

@@ -6,7 +6,7 @@ from rostra.errors import BY_CODE, BadInput, NoSuchGroup, NotAllowed, NotAvailab
 from rostra.names import Domain, Endpoint, Group, inside
 from rostra.protocols.agreed.calls import AnyCall, OrderCall
 from rostra.protocols.agreed.groups import AgreedGroup, Outcome
-from rostra.protocols.agreed.orders import CreateGroup, MergeGroups, SplitGroup
+from rostra.protocols.agreed.orders import CreateGroup, MergeGroups, SplitGroup, groups_of
 from rostra.protocols.relaxed.gate import Gate
 from rostra.protocols.relaxed.registry import Registry
 
@@ -76,12 +76,7 @@ def no_such(group: Group) -> NoSuchGroup:
 
 def groups_named(group: Group, call: AnyCall) -> tuple[Group, ...]:
     """All that a call about a group is about."""
-    match call:
-        case OrderCall(SplitGroup(one, other)):
-            return group, one, other
-        case OrderCall(MergeGroups(other, new)):
-            return group, other, new
-    return (group,)
+    return groups_of(group, call.order) if isinstance(call, OrderCall) else (group,)
 
 
 def why_not_restricted(group: Group, call: AnyCall) -> str:

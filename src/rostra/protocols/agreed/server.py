@@ -87,7 +87,6 @@ from rostra.protocols.agreed.config import (
     FORM_S,
     HOST_GROUPS_MAX,
     HOST_QUEUE_MAX,
-    HOST_WAITING_MAX,
     LOSS_AFTER_S,
     QUEUE_MAX,
     RESTORE_S,
@@ -98,16 +97,17 @@ from rostra.protocols.agreed.core import SetCore
 from rostra.protocols.agreed.differences import base_of, hosts_of, path_from, view_message
 from rostra.protocols.agreed.events import ChangeAsked, GroupOrdered, ServerIsolated, SetCommitted, SetOrdered
 from rostra.protocols.agreed.fences import FenceRecord
-from rostra.protocols.agreed.groups import is_possible
-from rostra.protocols.agreed.holdings import Holdings
+from rostra.protocols.agreed.groups import AgreedView, is_possible
+from rostra.protocols.agreed.holdings import RETURNING, Holdings
 from rostra.protocols.agreed.keep import SetKeeper
 from rostra.protocols.agreed.lease import ALARM
 from rostra.protocols.agreed.living import is_exclusive, is_primary
 from rostra.protocols.agreed.messages import AnySetMessage, SetMessage
 from rostra.protocols.agreed.observed import SetIsolated, agreed_views
-from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, is_reachable, let_wait
+from rostra.protocols.agreed.part import Asking, CoreSet, ToldGroup, has_room, is_reachable, let_wait
 from rostra.protocols.agreed.refusals import why_not_in
 from rostra.protocols.agreed.state import alone
+from rostra.protocols.agreed.subgroups import subgroups_of
 from rostra.protocols.relaxed.domain import SERVER
 from rostra.protocols.relaxed.messages import SyncDone
 from rostra.protocols.relaxed.neighbours import Relation
@@ -123,6 +123,9 @@ TELL_AGAIN: Final[TimerKey] = ("agreed", "", "tell again")
 PROOFS: Final[TimerKey] = ("agreed", "", "proofs")
 
 _ASKED: Final = (GroupVerb.JOIN, GroupVerb.LEAVE, GroupVerb.FAIL, GroupVerb.BACK)
+
+FOR_GOOD: Final = frozenset(["Denied", "Excluded", "Invalid", "NoSuchGroup", "Terminated", "TooLarge"])
+"""Why a join may be refused that would be refused again: what its host holds is not brought back for that."""
 
 DEPARTED_MAX: Final = 4_096
 """Members that left of which a server remembers it: longer than their joins can be under way."""
@@ -185,8 +188,8 @@ class AgreedServer(Holdings, Service):
                     self._received(now, sender, relation, message, out)
             case TimerFired(timer) if timer == ALARM:
                 pass  # done above
-            case GroupOrdered(group, change):
-                ordering.order(self, now, group, change, out)
+            case GroupOrdered():
+                ordering.order(self, now, event, out)
             case SetOrdered(name, changed):
                 if not self._is_starting(now):
                     core = self._part_in(now, name, out)
@@ -205,6 +208,8 @@ class AgreedServer(Holdings, Service):
                     losses.remove_lost(self, now, out)
                 elif timer == losses.LOSING:
                     losses.remove_some(self, now, out)
+                elif timer == RETURNING:
+                    self._bring_more_back(now, out)
                 else:
                     self._restore_ready(now, out)
             case LinkDown(peer, because):
@@ -214,6 +219,9 @@ class AgreedServer(Holdings, Service):
                 self._synced.discard(peer)
                 if self._neighbours.relation(peer) is Relation.CHILD:
                     self._forget_holding(peer)
+                    is_moved = isinstance(event, LinkMoved)
+                    if is_moved and any(core.has_members(peer) for core in self._ordinary()):
+                        self._lost[peer] = now + RESTORE_S  # which of its hosts were lost, nobody says
                 self._link_of_set(now, peer, event, out)
                 if peer == self._neighbours.parent:
                     self._send_down(HoldingsAsked(self.domain), out)
@@ -328,7 +336,8 @@ class AgreedServer(Holdings, Service):
                 else:
                     out.append(ignored(message, OUTSIDE))
             case BranchLost(domain):
-                if relation is not Relation.CHILD or not inside(sender, domain):
+                is_host = self._neighbours.cluster  # which is known by its link, and reports no other
+                if is_host or relation is not Relation.CHILD or not inside(sender, domain):
                     out.append(ignored(message, OUTSIDE))
                 else:
                     self._branch_lost(domain, now + self._config.doubt_after_s)
@@ -493,9 +502,9 @@ class AgreedServer(Holdings, Service):
         self._forget_requests(domain)
         self._forget_holding(domain)
         for core in self._ordinary():
-            views = [each.view for each in core.table.groups.values()]
-            if any(inside(domain, id.endpoint) for view in views for id in view.ids):
-                self._lost[domain] = max(lent_until, self._lost.get(domain, lent_until))
+            if core.has_members(domain):
+                until = self._lost.get(domain, lent_until)  # it may have had time to come back
+                self._lost[domain] = max(lent_until, min(until, self._now + self._config.doubt_after_s))
             for told in core.told.values():
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
@@ -557,7 +566,8 @@ class AgreedServer(Holdings, Service):
                 self._answer(message.question, group, "", "", out)  # a group of nobody is none
                 return
             groups[group] = {each.id: each.attributes for each in message.members}
-        for id in [id for id in self._orphans if host_of(id.endpoint) == message.question.host]:
+        life = message.question.life  # of its agent: those of an earlier one do not come back
+        for id in [id for id in self._orphans if (host_of(id.endpoint), id.stamp[0]) == (host, life)]:
             del self._orphans[id]
         if self._must_restore(now, message):
             self._wait_for_hosts(message, out)
@@ -586,7 +596,7 @@ class AgreedServer(Holdings, Service):
         of_host = sum(each.question.host == host for each in core.asked.values())
         if of_host >= HOST_QUEUE_MAX and str(message.question) not in core.asked:
             waits = core.behind.setdefault(host, deque())
-            if message not in waits and len(waits) < HOST_WAITING_MAX:
+            if message not in waits and has_room(message, waits):
                 return waits.append(message)
             return out.append(ignored(message, "too many requests of its host wait"))
         groups = self._holding.get(host, {})
@@ -611,11 +621,11 @@ class AgreedServer(Holdings, Service):
         else:
             for id in ids if message.verb is not GroupVerb.BACK else ():
                 self._held(id, group).pop(id, None)
-                self._departed[id] = None
+                self._departed[id, group] = None
             if group in groups and not groups[group]:
                 del groups[group]
-            for id in list(self._departed)[:-DEPARTED_MAX]:
-                del self._departed[id]
+            for left in list(self._departed)[:-DEPARTED_MAX]:
+                del self._departed[left]
             rank = 0 if known is None else known.view.lowest_rank(ids)
             change = GroupChange(group, message.verb, ids, request, rank)
         return self._propose(now, core, change, out)
@@ -650,6 +660,7 @@ class AgreedServer(Holdings, Service):
         if core.table.forgotten:
             out.append(self._fences.reserve(core.table.forgotten))
         changed: set[Group] = set()
+        let_in: set[Group] = set()
         merges: list[SetCommitted] = []
         for effect in effects:
             if isinstance(effect, SetCommitted):
@@ -657,6 +668,7 @@ class AgreedServer(Holdings, Service):
                 out += agreed_views(core.core.set, effect, core.shown)
                 self._committed(core, effect, out)
                 changed.update([outcome.group for outcome in effect.outcomes])
+                let_in.update([each.group for each in effect.outcomes if each.code not in FOR_GOOD])
                 if isinstance(effect.record.proposal.change, PartsMerged):
                     merges.append(effect)
             elif isinstance(effect, ServerIsolated):
@@ -668,9 +680,12 @@ class AgreedServer(Holdings, Service):
             self._confirm(core, merge, out)
             self._excuse(core, out)
         for group in ordering.first_over(core.table, changed) if not core.is_parent else ():
-            self._changed(core, group, out)
+            self._changed(core, group, out, brings_back=group in let_in)
 
     def _committed(self, core: CoreSet, commit: SetCommitted, out: list[Effect]) -> None:
+        if isinstance(change := commit.record.proposal.change, GroupChange) and change.verb is GroupVerb.FAIL:
+            for id in change.members:
+                self._orphans.pop(id, None)
         for outcome in commit.outcomes:
             asked = core.asked.pop(outcome.request, None)
             if asked is not None:
@@ -678,19 +693,26 @@ class AgreedServer(Holdings, Service):
                 self._answer(asked.question, outcome.group, code, why, out)
                 self._note_holding(core, asked, done=not code)
 
-    def _changed(self, core: CoreSet, group: Group, out: list[Effect]) -> None:
+    def _changed(self, core: CoreSet, group: Group, out: list[Effect], *, brings_back: bool = True) -> None:
         known = core.table.get(group)
-        if known is None or ordering.is_over_now(core, group, self._holding, out):
+        if known is None or ordering.is_over_now(core, group, self._holding, self._departed, out):
             return
+        ordering.placed(core, group, self._holding, self._departed, out)
         ids = core.told[group].ids if group in core.told else {}
         self._tell(
             core, group, [each for each in hosts_of(known.view) if ids.get(each) != known.view.id], out
         )
-        for host in sorted(self._holding):
-            self._bring_back(self._now, core, group, host, known.kind, out)
-        orphans = [id for id in known.view.ids if id in self._orphans and not self._is_lost(id)]
+        for each in (group, *subgroups_of(core.table, group)) if brings_back else ():
+            there = core.table.groups[each]
+            listed = there.view.listed
+            missed = [host for host, held in self._holding.items() if held.get(each, {}).keys() - listed]
+            for host in sorted(missed):
+                if (core.core.set, each, host) not in self.returning:
+                    self._bring_back(self._now, core, each, host, there.kind, out)
+        ranked = known.view.ids if self._orphans else ()
+        orphans = [id for id in ranked if id in self._orphans and not self._is_lost(id)]
         self._propose_loss(self._now, core, group, orphans, out)
-        if late := tuple([id for id in known.view.ids if self._has_gone(id, group)]):
+        if late := self._gone_of(known.view, group):
             # Its join was overtaken by its leave, which goes first; or its host has it no more.
             rank = known.view.rank(late[0]) or 0
             change = GroupChange(group, GroupVerb.FAIL, late, f"gone {known.view.pid}", rank)
@@ -711,17 +733,20 @@ class AgreedServer(Holdings, Service):
         if is_exclusive(known.kind) and not doubt:
             out.append(self._fences.reserve(known.living.fence))
         told = core.told.setdefault(group, ToldGroup())
+        bases: dict[ViewId | None, AgreedView | None] = {}  # of what a host has: nearly all have the same
         by_base: dict[ViewId | None, list[Domain]] = {}
         going = self._proposed(core, group, GroupVerb.FAIL)
         away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
         for host in hosts:
             if inside(self.domain, host) and host not in away:
-                base = base_of(known, told.ids.get(host))
+                if (had := told.ids.get(host)) not in bases:
+                    bases[had] = base_of(known, had)
+                base = bases[had]
                 by_base.setdefault(None if base is None else base.id, []).append(host)
                 told.ids[host] = known.view.id
                 told.untaken.add(host)
         for id, those in by_base.items():
-            base = base_of(known, id)
+            base = bases.get(id)
             for view in path_from(known, base):
                 lost = self.lost_domains(core, view)
                 self._spread(view_message(group, known, view, base, tuple(sorted(those)), doubt, lost), out)
@@ -758,6 +783,7 @@ class AgreedServer(Holdings, Service):
             (TELL_AGAIN, untaken, TELL_AGAIN_S),
             (LOST, bool(self._lost), LOSS_AFTER_S),
             (losses.LOSING, bool(self.losing), losses.next_s(self)),
+            (RETURNING, bool(self.returning), 0.0),
             (PROOFS, proven.is_restricted(self), proven.next_s(self)),
             (RESTORE, bool(restoring), max(0.0, min(restoring, default=now) - now)),
             (FORM, bool(forming), max(0.0, min(forming, default=now) - now)),

@@ -32,6 +32,9 @@ META_BYTES_MAX: Final = 1_024
 SHEET_BYTES_MAX: Final = META_BYTES_MAX + PROOF_BYTES_MAX + 16
 """The same with a proof."""
 
+HISTORY_LENGTH_MAX: Final = 256
+"""Views of one group that can be asked for: servers keep no more (`groups.VIEWS_KEPT`)."""
+
 PUT_OUT_MAX: Final = 64
 """Members that were put out of which a group remembers it, so that their host does not bring them back."""
 
@@ -65,6 +68,7 @@ class GroupSheet(Struct, frozen=True, array_like=True):
     successors: tuple[Group, ...] = ()  # in which its members are since
     put_out: Annotated[tuple[MemberId, ...], Meta(max_length=PUT_OUT_MAX)] = ()  # the last ones
     by: str = ""  # the host whose program made it stay without members
+    history: Annotated[int, Meta(ge=0, le=HISTORY_LENGTH_MAX)] = 0  # views that can be asked for; 0: all kept
 
 
 _member: Final = Decoder(MemberSheet)
@@ -102,6 +106,18 @@ def group_sheet(data: bytes) -> GroupSheet | None:
         return _group.decode(data) if data else None
     except UNDECODABLE:
         return None
+
+
+def encode_group(sheet: GroupSheet) -> bytes:
+    if sheet.history:
+        return encode(sheet)
+    return encode((sheet.properties, sheet.over, sheet.successors, sheet.put_out, sheet.by))
+
+
+def history_of(data: bytes) -> int:
+    """How many views of the group can be asked for, the present one among them."""
+    sheet = group_sheet(data)
+    return HISTORY_LENGTH_MAX if sheet is None or not sheet.history else sheet.history
 
 
 def is_over(data: bytes) -> bool:

@@ -22,7 +22,7 @@ def lost_domains(
     linked = {each.server for each in state.view.servers if each not in state.isolated}
     is_lone = len(state.view.servers) == 1 and state.view.servers[0].server == set_name
     lost: set[Domain] = set()
-    for host in {host_of(id.endpoint) for id in (*view.ids, *view.failed)}:
+    for host in view.hosts.union([host_of(id.endpoint) for id in view.failed]):
         if not strictly_inside(set_name, host):
             continue  # a server that lies can have it listed
         branch = host

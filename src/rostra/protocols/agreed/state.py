@@ -19,9 +19,11 @@ from msgspec import Struct
 from rostra.core.effects import Instant
 from rostra.names import Domain, Group
 from rostra.protocols.agreed.changes import (
+    FENCE_MAX,
     AnyChange,
     CommitRecord,
     GroupChange,
+    GroupPlaced,
     LevelRaised,
     PartsMerged,
     Pid,
@@ -299,4 +301,6 @@ def concerns_us(proposal: Proposal, state: SetState) -> bool:
             return bool(failed) and state.me not in failed and set(failed) < set(state.view.servers)
         case SetSplit() | LevelRaised():
             return still_matters(proposal.change, state.view)
+        case GroupChange(fence=fence) | GroupPlaced(asked=GroupChange(fence=fence)):
+            return fence <= FENCE_MAX
     return True

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from rostra.core.effects import Instant
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import GroupKind
-from rostra.names import Domain, Endpoint
+from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.agreed.branch import HostHolds, MemberAsked
 from rostra.protocols.agreed.changes import MemberId
 from rostra.protocols.agreed.events import AgreedJoinAsked
@@ -53,6 +53,8 @@ class HostMember(Struct, eq=False):
     knows: bool = False  # it was given a whole list, and what came after
     waiting: deque[Item] = field(default_factory=deque)  # items, while it does not read
     slow: Slow = Slow.THROTTLE
+    unread: bool = False  # a split put it here, and its program has yet to join (`ended.py`)
+    entered: set[Group] = field(default_factory=set)  # subgroups into which splits put it
 
 
 class HostGroup(Struct, eq=False):

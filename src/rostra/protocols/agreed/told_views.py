@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rostra.names import Endpoint
 from rostra.protocols.agreed.branch import ViewTold
-from rostra.protocols.agreed.changes import MemberId
+from rostra.protocols.agreed.changes import MEMBERS_MAX, MemberId
 from rostra.protocols.agreed.groups import AgreedMember, AgreedView
 from rostra.protocols.agreed.living import is_exclusive
 from rostra.protocols.agreed.requests import MemberView
@@ -20,15 +20,19 @@ def view_of(told: ViewTold, before: AgreedView | None) -> AgreedView | None:
         if before is None or before.id != told.base:
             return None
         gone = frozenset((*told.left, *told.failed))
-        members = (*[each for each in before.members if each.id not in gone], *told.members)
-    was = frozenset() if before is None else frozenset(before.ids)
+        stay = [each for each in before.members if each.id not in gone] if gone else before.members
+        members = (*stay, *told.members)
+    was = frozenset() if before is None else before.listed
     here = frozenset([each.id for each in members])
-    lost = () if before is None else tuple([each for each in before.ids if each not in here])
+    if not len(here) == len(members) <= MEMBERS_MAX:
+        return None  # no server says so that does not lie
+    lost = () if before is None or was <= here else tuple([each for each in before.ids if each not in here])
     left = frozenset(told.left)
+    fresh = members if told.base is None else told.members
     return AgreedView(
         *told.id,
         members,
-        tuple([each.id for each in members if each.id not in was]),
+        tuple([each.id for each in fresh if each.id not in was]),
         tuple([each for each in lost if each in left]),
         tuple([each for each in lost if each not in left]),
         parts=told.parts,

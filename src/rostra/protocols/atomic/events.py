@@ -11,7 +11,7 @@ from rostra.groups.attributes import Slow
 from rostra.groups.kinds import GroupKind
 from rostra.names import Domain, Endpoint, Group
 from rostra.protocols.atomic.messages import STATION_MESSAGES, AnyStationMessage, ViewKey
-from rostra.protocols.fifo.events import Heard, Item
+from rostra.protocols.fifo.events import Heard
 from rostra.protocols.flow.messages import DataMessage
 
 
@@ -61,14 +61,6 @@ def heard(group: Group, source: Domain, messages: tuple[Any, ...]) -> Heard | Fr
         return FramesHeard(group, source, tuple(frames))
     flow: list[Any] = [each for each in messages if isinstance(each, DataMessage)]
     return Heard(group, source, tuple(flow))
-
-
-class DeliverAll(Effect, frozen=True, gc=False):
-    """Deliver one item to these members of this host, in the order of effects. It is encoded once."""
-
-    endpoints: tuple[Endpoint, ...]
-    group: Group
-    item: Item
 
 
 class HubPost(Effect, frozen=True, gc=False):

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from rostra.core.effects import Effect, Persist, Send
 from rostra.names import Group, parse_group
-from rostra.protocols.atomic.events import DeliverAll, HubPost, StationCast
+from rostra.protocols.atomic.events import HubPost, StationCast
 from rostra.protocols.atomic.requests import OrderClosed
 from rostra.protocols.claims.messages import Claim, ClaimBegun
-from rostra.protocols.fifo.events import Deliver, Excluded
+from rostra.protocols.fifo.events import Deliver, DeliverAll, Excluded
 
 
 class HeldBack:

@@ -5,6 +5,9 @@
     the view is agreed ──▶ all reports are there: a new epoch begins at once
     it is not, within a bound ── HubAsk(release) ──▶ the others: accept the old orderer's runs again
 
+A station reports early only for views that its own server has told it of, and to their first station: no host
+of the group makes it stop on its own.
+
 A station that has reported early takes nothing of the old epoch until the receiver of its report releases it,
 or another living view is agreed. So if the proposed view is agreed, the station's log is as reported.
 Messages that it refused meanwhile are requested again, like lost ones. The first station never uses a report
@@ -54,6 +57,9 @@ class HubEarly(HubFlush):
     def coming(self, now: Instant, view: AgreedNow, out: list[Effect]) -> None:
         """A view that is proposed, in which we stay."""
         is_first = view.first == self.me
+        self._proposed[view.key] = view.first
+        while len(self._proposed) > VOID_MAX:
+            del self._proposed[next(iter(self._proposed))]
         if self._early is not None and self._early.view.key == view.key:
             return
         if (
@@ -100,7 +106,7 @@ class HubEarly(HubFlush):
                 self._post(each.host, HubAsk(key, release=True), out)
 
     def _asked_early(self, now: Instant, source: Domain, ask: HubAsk, out: list[Effect]) -> None:
-        """By the first station of a view that is proposed: our server did not say so, or it was lost."""
+        """By the first station of a view that is proposed: our report was lost, or could not be made yet."""
         assert self.agreed is not None
         to = next((each for each in self.agreed.stations if each.host == source), None)
         if ask.release:
@@ -109,7 +115,7 @@ class HubEarly(HubFlush):
                 self._vows.pop(ask.view, None)
                 self._says_have = self._progress = True
                 self._end(now, out)
-        elif to is None or not self._may_follow(to, ask.view):
+        elif to is None or self._proposed.get(ask.view) != to or not self._may_follow(to, ask.view):
             out.append(Ignored("HubAsk", "not early"))
         else:
             self._promise(ask.view, to)
@@ -149,6 +155,7 @@ class HubEarly(HubFlush):
         """It is agreed; or another one, and lives: so this one does not, or comes before it."""
         super()._view_changed(now, out)
         self._promises.clear()
+        self._proposed.clear()
         if self._early is not None and self.agreed is not None and self._early.view.key != self.agreed.key:
             self._give_up_early(out)
         self._early = None

@@ -146,7 +146,13 @@ class HubFlush(HubOrder):
 
     def _own_report(self) -> HubReport:
         assert self.agreed is not None
-        waiting = [each.me for each in self.gallery.members.values() if not each.knows]
+        marks = [entry.view for entry, _ in self.log.since(self.log.given) if isinstance(entry, MarkEntry)]
+        waiting = [
+            each.me
+            for each in self.gallery.members.values()
+            if not each.knows
+            and not any(each.me in view.endpoints and each.knows_by(view) for view in marks)  # to be given
+        ]
         report = HubReport(
             *(self.agreed.key, self.me.life, self.reported_chain),
             *(self.log.next, self.log.low, tuple(sorted(waiting))),

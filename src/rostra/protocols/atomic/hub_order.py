@@ -85,6 +85,7 @@ class HubOrder:
         self._moves = MovesBetween()  # since the last view in our log
         self._promises: dict[ViewKey, StationId] = {}  # views for which we reported early, and to whom
         self._vows: dict[ViewKey, int] = {}  # and where our log ended then, until we are released
+        self._proposed: dict[ViewKey, StationId] = {}  # views that our server told us of, and their first
         self.early_flush = False  # do we take part in that?
         self._early: EarlyReports | None = None
         self._void: tuple[ViewKey, ...] = ()  # views that we gave up

@@ -20,10 +20,10 @@ from rostra.groups.attributes import Slow
 from rostra.names import Endpoint, Group
 from rostra.protocols.agreed.requests import MemberBlocked
 from rostra.protocols.atomic.config import BACKLOG_BYTES, WINDOW_BYTES, WINDOW_MESSAGES
-from rostra.protocols.atomic.events import DeliverAll, OrderLeft, OrderSubmitted, ViewPlaced
+from rostra.protocols.atomic.events import OrderLeft, OrderSubmitted, ViewPlaced
 from rostra.protocols.atomic.messages import ShownView, StationId, ViewKey
 from rostra.protocols.atomic.requests import OrderClosed, OrderedRun, OrderPlaced
-from rostra.protocols.fifo.events import Deliver, Item
+from rostra.protocols.fifo.events import Deliver, DeliverAll, Item
 from rostra.protocols.flow.messages import Run
 from rostra.protocols.flow.runs import is_sound
 

@@ -364,6 +364,14 @@ class Deliver(Effect, frozen=True, gc=False):
     item: Item
 
 
+class DeliverAll(Effect, frozen=True, gc=False):
+    """Deliver one item to these members of this host, in the order of effects. It is encoded once."""
+
+    endpoints: tuple[Endpoint, ...]
+    group: Group
+    item: Item
+
+
 # Effects for the network
 
 

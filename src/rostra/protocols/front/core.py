@@ -34,7 +34,7 @@ from rostra.protocols.agreed.events import AgreedJoinAsked, AgreedLeaveAsked
 from rostra.protocols.agreed.requests import JoinAgreed, LeaveAgreed
 from rostra.protocols.atomic.agent import ORDER_AGENT
 from rostra.protocols.atomic.config import ordered_kind, why_not_ordered
-from rostra.protocols.atomic.events import DeliverAll, OrderJoinAsked, OrderLeaveAsked
+from rostra.protocols.atomic.events import OrderJoinAsked, OrderLeaveAsked
 from rostra.protocols.atomic.requests import JoinOrdered, LeaveOrdered, OrderClosed
 from rostra.protocols.detect.config import DetectConfig
 from rostra.protocols.detect.programs import (
@@ -48,7 +48,7 @@ from rostra.protocols.detect.programs import (
 )
 from rostra.protocols.detect.programs import SendPing as PingOrder
 from rostra.protocols.fifo.core import HOST
-from rostra.protocols.fifo.events import Deliver, Excluded, JoinAsked, LeaveAsked, Parted
+from rostra.protocols.fifo.events import Deliver, DeliverAll, Excluded, JoinAsked, LeaveAsked, Parted
 from rostra.protocols.fifo.requests import Enter
 from rostra.protocols.front.admission import Admission, EnteringTable, Hear, how, why_not_spoken
 from rostra.protocols.front.config import WATCH_TICK_S, FrontConfig
@@ -411,11 +411,12 @@ class FrontCore:
 
     def deliver_all(self, deliver: DeliverAll) -> None:
         """One item for several endpoints: the same object, so that the link encodes it once."""
-        group, item, places = deliver.group, deliver.item, self._places
+        programs: dict[ProgramSession, list[int]] = {}
         for endpoint in deliver.endpoints:
-            place = places.get(endpoint)
-            if place is not None:
-                place[0].link.deliver(place[1], group, item)
+            if (place := self._places.get(endpoint)) is not None:
+                programs.setdefault(place[0], []).append(place[1])
+        for session, numbers in programs.items():
+            session.link.deliver_to_all(numbers, deliver.group, deliver.item)
 
     def catch_up(self, session: ProgramSession, missed: dict[Endpoint, Missed]) -> None:
         """It reads again: send `Gap`, then a new baseline of every group of which it missed a notice."""

@@ -1,6 +1,6 @@
 """What the front needs of its driver: one port for all programs, and one link to each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntFlag
 from typing import Any, Protocol
 
@@ -51,6 +51,9 @@ class ProgramLink(Protocol):
     def deliver(self, number: int, group: Group, item: Item) -> None:
         """The next item of a group with delivery, for the endpoint of this number: to be written, after the
         answers and notices of this turn, by `write_deliveries`."""
+
+    def deliver_to_all(self, numbers: Sequence[int], group: Group, item: Item) -> None:
+        """The same, for several endpoints of the program."""
 
     def write_deliveries(self) -> None: ...
 

@@ -102,9 +102,10 @@ def _in_lanes(names: Sequence[Domain], lanes: int) -> tuple[GroupChange, ...]:
 class SetBounds(SearchBounds, frozen=True, kw_only=True):
     """`servers` in all; `changes` asked of the last of them, one each; what may happen in one run, at any of
     them, in any order: `crashes`, `suspicions` of a server that lives, messages lost (`losses`), and waits
-    that end although something is under way (`haste`). Others end as often as they like. With `gathers`,
-    servers say whom they lost and wait for what others say, before they remove one (`AgreedConfig`). With
-    `lanes` the changes are of one or two groups, each in its lane, and the third is of the whole set."""
+    that end although something is under way (`haste`). Others end as often as they like. A server asks again
+    as often as messages may be lost, so that a loss alone never counts as a failure. With `gathers`, servers
+    say whom they lost and wait for what others say, before they remove one (`AgreedConfig`). With `lanes` the
+    changes are of one or two groups, each in its lane, and the third is of the whole set."""
 
     servers: int = 3
     changes: int = 2
@@ -262,7 +263,10 @@ class SetModel:
         self.bounds: SetBounds = bounds or SetBounds()
         self.plant = plant
         self._config = replace(
-            self.config, gather_s=0.5 if self.bounds.gathers else 0.0, lanes=8 if self.bounds.lanes else 0
+            self.config,
+            retries=max(self.config.retries, self.bounds.losses),
+            gather_s=0.5 if self.bounds.gathers else 0.0,
+            lanes=8 if self.bounds.lanes else 0,
         )
         count = self.bounds.servers
         if not 2 <= count <= len(NAMES):
