@@ -9,9 +9,10 @@ import pytest
 from support.cluster import Cluster
 
 import rostra
+from rostra.cli.members import agreed_here
 from rostra.cli.views import history_lines
 from rostra.groups.items import AgreedViewId
-from rostra.names import Endpoint
+from rostra.names import Endpoint, parse_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -142,6 +143,16 @@ def test_members_of_a_host_that_is_cut_off_are_shown_with_why_they_stand_still(c
     assert "members here stand still in view 1 of alone@us: " in shown.err
     assert [each["endpoint"] for each in rows] == [ann.endpoint]
     assert nobody.code == 1 and "us.h1 is cut off from us" in nobody.err
+
+
+def test_members_that_no_list_has_are_known_by_their_agent() -> None:
+    known = {"group": "db@eu", "number": 3, "here": ["eu.h1/ann#1"], "blocked": "1 of 3 are here"}
+    still = "members here stand still in view 3 of db@eu: 1 of 3 are here"
+    at_server = {"group": "go@eu", "number": 3, "blocked": "1 of 3 are here"}
+    document = {"agreed": [known, {**known, "group": "ok@eu", "blocked": ""}, at_server]}
+    assert agreed_here(document, parse_group("db@eu")) == (["eu.h1/ann#1"], still)
+    assert agreed_here(document, parse_group("ok@eu")) == (["eu.h1/ann#1"], "")
+    assert agreed_here(document, parse_group("go@eu")) == ([], "")
 
 
 def past(number: int, revision: int = 0, pid: str = "eu 1", **changes: Any) -> rostra.View:
