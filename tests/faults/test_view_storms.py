@@ -29,6 +29,7 @@ FOUND_SOMETHING = (
     6008795,
     7000974,
     7007207,
+    40005391,
 )  # eleven of the first fifty did, too
 
 
