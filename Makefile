@@ -88,6 +88,13 @@ explore: $(READY)  ## every order of messages and faults in small worlds: minute
 	@$(BIN)/rostra sim explore hub --set proposals=2 --set give_ups=1 $(ARGS)
 	@$(BIN)/rostra sim explore hub --set proposals=2 --set give_ups=1 --set crashes=0 --set suspicions=1 $(ARGS)
 
+explore-large: $(READY)  ## agreed views in the largest bounds that end within an hour, and the next ones, stopped: hours, 3 GB
+	@$(BIN)/rostra sim explore set --set suspicions=1 --set gathers=1 --set losses=2 $(ARGS)
+	@$(BIN)/rostra sim explore reform --set servers=4 --set links=3 --set gathers=1 --set changes=1 $(ARGS)
+	@$(BIN)/rostra sim explore living --set members=5 --set heals=2 $(ARGS)
+	@$(BIN)/rostra sim explore move --set crashes=2 --set restarts=2 $(ARGS)
+	-@$(BIN)/rostra sim explore reform --set changes=2 --set suspicions=1 --set links=3 --set gathers=1 --states 17000000
+
 soak: $(READY)  ## HOURS=1 of virtual time: churn, cuts, dead servers, 5 % lost, messages of 16 B to 100 kB
 	@$(BIN)/python -m tests.faults.soak --hours $(HOURS) $(ARGS)
 

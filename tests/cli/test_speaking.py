@@ -213,6 +213,65 @@ def test_receipts_are_one_document_for_each_line(cluster: Cluster) -> None:
     assert [each["position"] for each in places] == [2, 3] and places[0]["view"] == places[1]["view"]
 
 
+def test_receipts_as_json_are_one_document(cluster: Cluster) -> None:
+    with cluster.begin(
+        "send", "receipt-json@eu", "--delivery", "atomic", "-o", "json", stdin=subprocess.PIPE
+    ) as send:
+        out, _ = send.communicate("one\ntwo\n", timeout=WITHIN_S)
+    said = json.loads(out)
+    assert said["group"] == "receipt-json@eu"
+    assert [each["position"] for each in said["receipts"]] == [2, 3]
+
+
+REPLICA = """
+import asyncio, sys, rostra
+from examples.counter import Counter
+
+async def main():
+    async with rostra.connect(sys.argv[1]) as me, me.replicate("visits", Counter(), scope="eu") as counter:
+        print("in", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            print(await counter.add(int(line)), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_replicated_object_is_tailed_as_its_commands_and_who_sends_to_it_is_told(cluster: Cluster) -> None:
+    words = [sys.executable, "-c", REPLICA, cluster.socket("eu.h2")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as replica:
+        try:
+            assert replica.stdin is not None and replica.stdout is not None
+            assert replica.stdout.readline() == "in\n"
+            with (
+                cluster.begin("tail", "visits@eu") as tail,
+                cluster.begin("tail", "visits@eu", "-o", "jsonl") as documents,
+            ):
+                assert tail.stdout is not None and documents.stdout is not None
+                listening(tail)
+                while json.loads(documents.stdout.readline()).get("change") != "message":
+                    pass  # its state, for who joined
+                replica.stdin.write("5\n")
+                replica.stdin.flush()
+                shown = next(line for line in tail.stdout if "add" in line)
+                said = next(
+                    each for each in map(json.loads, documents.stdout) if "add" in each.get("command", "")
+                )
+                with cluster.begin("send", "visits@eu", stdin=subprocess.PIPE) as send:
+                    assert send.stderr is not None and send.stdin is not None
+                    told = send.stderr.readline()
+                    send.stdin.close()
+                    assert send.wait(WITHIN_S) == 0
+                for each in (tail, documents):
+                    each.send_signal(signal.SIGINT)
+                    assert each.wait(WITHIN_S) == 0
+        finally:
+            replica.kill()
+    assert shown == "replicated object: command add(5)\n"
+    assert said["command"] == "command add(5)" and "body_base64" in said
+    assert "visits@eu is of a replicated object" in told
+
+
 LISTENER = """
 import asyncio, sys, rostra
 

@@ -52,6 +52,15 @@ def test_a_command_that_is_elsewhere_is_named() -> None:
         assert answer.code == 2 and f"  closest: {other}\n" in answer.err
 
 
+def test_a_membership_that_is_for_programs_is_refused_with_what_does_it() -> None:
+    answer = rostra("join", "db@eu", "--membership", "agreed")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[0] == "error: rostra join --membership agreed: join has no views to show"
+    assert 'membership="agreed"' in answer.err and "rostra lead NAME -- COMMAND" in answer.err
+    other = rostra("join", "db@eu", "--membership", "strong")
+    assert other.code == 2 and "use one of: relaxed, led" in other.err
+
+
 def test_why_of_a_group_names_the_commands_that_show_one() -> None:
     answer = rostra("why", "db@eu")
     assert answer.code == 2 and "'db@eu' is a group" in answer.err and "rostra views db@eu" in answer.err

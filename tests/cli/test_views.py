@@ -3,11 +3,16 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.cluster import Cluster
 
 import rostra
+from rostra.cli.members import agreed_here
+from rostra.cli.views import history_lines
+from rostra.groups.items import AgreedViewId
+from rostra.names import Endpoint, parse_group
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -108,6 +113,74 @@ def test_groups_are_created_changed_and_deleted(cluster: Cluster) -> None:
     assert cluster.run("views", "made@eu").code == 3
     bad = cluster.run("group", "create", "bad@eu", "--survive", "majority andd")
     assert (bad.code, "majority ▸andd" in bad.err) == (2, True)
+
+
+def test_a_group_that_nobody_could_join_is_not_created(cluster: Cluster) -> None:
+    """The root of this world has no server, which joins claim a group at."""
+    refused = cluster.run("group", "create", "wide@world", "--survive", "majority")
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err.splitlines() == [
+        "error: wide@world cannot be claimed: world has no server",
+        "  choose a narrower scope; rostra domains shows which have servers",
+    ]
+    assert cluster.run("views", "wide@world").code == 3
+
+
+def test_members_of_a_host_that_is_cut_off_are_shown_with_why_they_stand_still(cluster: Cluster) -> None:
+    with (
+        rostra.sync.connect(cluster.socket("us.h1"), name="ann") as ann,
+        ann.join("alone", "us", membership="agreed", survive="majority") as stay,
+    ):
+        cluster["us"].kill()
+        for item in stay.items(timeout_s=60):
+            if isinstance(item, rostra.Blocked):
+                break
+        shown = cluster.run("members", "alone@us", host="us.h1")
+        rows = cluster.run("members", "alone@us", "-o", "jsonl", host="us.h1").jsonl
+        nobody = cluster.run("members", "empty@us", host="us.h1")
+    assert shown.code == 0 and ann.endpoint.partition("/")[2] in shown.lines[-1], shown
+    assert "us.h1 is cut off from us" in shown.err and "nobody is in" not in shown.err
+    assert "members here stand still in view 1 of alone@us: " in shown.err
+    assert [each["endpoint"] for each in rows] == [ann.endpoint]
+    assert nobody.code == 1 and "us.h1 is cut off from us" in nobody.err
+
+
+def test_members_that_no_list_has_are_known_by_their_agent() -> None:
+    known = {"group": "db@eu", "number": 3, "here": ["eu.h1/ann#1"], "blocked": "1 of 3 are here"}
+    still = "members here stand still in view 3 of db@eu: 1 of 3 are here"
+    at_server = {"group": "go@eu", "number": 3, "blocked": "1 of 3 are here"}
+    document = {"agreed": [known, {**known, "group": "ok@eu", "blocked": ""}, at_server]}
+    assert agreed_here(document, parse_group("db@eu")) == (["eu.h1/ann#1"], still)
+    assert agreed_here(document, parse_group("ok@eu")) == (["eu.h1/ann#1"], "")
+    assert agreed_here(document, parse_group("go@eu")) == ([], "")
+
+
+def past(number: int, revision: int = 0, pid: str = "eu 1", **changes: Any) -> rostra.View:
+    return rostra.View((), number=number, id=AgreedViewId(number, revision, pid), **changes)
+
+
+def test_the_history_says_what_is_known_of_each_view_and_says_it_once() -> None:
+    ann, bob = Endpoint("eu.h1/ann#1"), Endpoint("eu.h2/bob#1")
+    views = [
+        past(0, pid=""),
+        past(1, joined=(ann, bob)),
+        past(1, 1),
+        past(1, 2),
+        past(2, failed=(bob,)),
+        past(2, pid="us 1", failed=(bob,)),
+        past(2, pid="us 2", failed=(ann,)),
+        past(3),
+        past(4, left=(ann,)),
+    ]
+    assert history_lines(views) == [
+        "view 4   left eu.h1/ann#1",
+        "view 3   the same members, whose order may have changed",
+        "view 2, of another side   failed eu.h1/ann#1",
+        "view 2   failed eu.h2/bob#1",
+        "view 1.1 to 1.2   the same members: attributes changed, or whether it may go on",
+        "view 1   joined eu.h1/ann#1, eu.h2/bob#1",
+        "view 0   it began",
+    ]
 
 
 def test_groups_are_split_and_merged(cluster: Cluster) -> None:

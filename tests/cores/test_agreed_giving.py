@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from rostra.core.effects import Effect, Event, LinkDown, LinkUp, Received
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Because
@@ -70,6 +72,7 @@ def test_one_that_does_not_read_gets_its_views_later_and_misses_none() -> None:
     assert later == [((BOB.endpoint,), view) for _, view in views]
 
 
+@pytest.mark.spec("V-097")
 def test_one_that_reads_nothing_for_too_long_is_excluded_and_the_others_go_on() -> None:
     agent = agent_with(ANN, BOB, EVE)
     agent.step(0.6, Paused(BOB.endpoint, CHESS))

@@ -286,6 +286,27 @@ def test_a_join_that_is_done_when_another_agent_is_on_its_host_is_taken_back() -
     assert paris.group.view.failed == (member("h3"),)
 
 
+def test_a_host_that_is_back_before_it_is_given_up_gets_no_view_until_it_says_what_it_holds() -> None:
+    """Storm 40005391 of shape views: else it misses those that follow, if its members are removed."""
+    paris = Cluster("h1", "h2", "h3")
+    paris.synced("h1", "h2", "h3")
+    for host in ("h1", "h3"):
+        paris.asked(host, GroupVerb.JOIN, member(host))
+    had = paris.group.view.id
+    paris.stack.step(paris.now, LinkDown(Domain("paris.h3"), LOST))
+    paris.stack.step(paris.now, LinkUp(Domain("paris.h3"), 1))
+
+    def told(effects: Sequence[Effect]) -> list[Domain]:
+        return [each.to for each in effects if isinstance(each, Send) and isinstance(each.message, ViewTold)]
+
+    assert told(paris.asked("h2", GroupVerb.JOIN, member("h2"))) == ["paris.h1", "paris.h2"]
+    holds = HostHolds(CHESS, paris.question("h3"), (AgreedMember(member("h3"), 0),), AGREED, had)
+    assert told(paris.receive("h3", holds)) == ["paris.h3"]
+    paris.now = 0.6
+    paris.stack.step(paris.now, TimerFired(HOSTS_LOST))
+    assert paris.group.view.ids == (member("h1"), member("h3"), member("h2"))
+
+
 def test_a_member_that_asked_to_join_again_is_not_removed_while_its_host_has_a_lease() -> None:
     """Its join was done, and the answer got lost: it lives, and is no member that only comes."""
     paris = Cluster("h1", "h3")

@@ -7,6 +7,8 @@ import pytest
 
 from rostra.client.why import Explanation, NodeMemory, tell
 from rostra.names import Domain, Endpoint, Group, host_of, route
+from rostra.protocols.agreed.calls import GroupCall, OrderCall
+from rostra.protocols.agreed.orders import RemoveMembers
 from rostra.protocols.links.config import LinkConfig
 from rostra.protocols.relaxed.requests import Recall, Recalled
 from rostra.sim import LAN, World
@@ -71,6 +73,16 @@ def test_a_member_that_left_is_told_with_the_view_without_it(world: World) -> No
     story = why(world, "eu.it.h1/app", "eu.de.h1")
     (_, text), *_ = texts(story, "agreed")
     assert text.endswith("without it: leave, noticed by eu.it, acknowledged by 4 servers; fence 6")
+
+
+def test_a_member_that_was_put_out_is_told_that_somebody_ordered_it(world: World) -> None:
+    member = next(each for each in world.programs if each.host == "eu.it.h1")
+    order = OrderCall(RemoveMembers((member.endpoint,)))
+    next(each for each in world.programs if each.host == "eu.de.h1").ask(GroupCall(LEDGER, order))
+    world.run(1.0)
+    story = why(world, "eu.it.h1/app", "eu.de.h1")
+    (_, text), *_ = texts(story, "agreed")
+    assert "without it: ordered by rostra group or me.groups, noticed by eu.de" in text
 
 
 def test_views_of_groups_that_it_was_not_in_are_no_part_of_an_endpoints_story(world: World) -> None:

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from support.calm import calm_world
 
 from rostra.errors import BadInput
-from rostra.history.archive import Archive
+from rostra.history.archive import Archive, views
 from rostra.history.audits import PROMISES, Evidence, findings, judge
 from rostra.history.ingest import Ingest
+from rostra.history.journals import segments
 from rostra.history.narrow import few, minutes_around
 from rostra.history.narrow import why as why_in
 from rostra.history.questions.lives import lives
@@ -118,6 +119,18 @@ def test_what_the_catalogue_knows_is_told_without_spark(place: Path) -> None:
     with pytest.raises(BadInput) as refused:
         the_place(archive, "hiafa")
     assert "haifa" in refused.value.fix
+
+
+def test_a_history_is_where_any_kind_of_path_says(spark: SparkSession, place: Path) -> None:
+    journal = place / "journal"
+    pattern = f"{place}/jour*"
+    many = len(segments(str(journal)))
+    for where in (journal, f"file://{journal}", pattern, f"file://{pattern}", Path(pattern)):
+        assert len(segments(where)) == many > 0, where
+    rows = Archive(spark, journal=journal).events.count()
+    for tables in (place / "tables", f"file://{place}/tables"):
+        assert Archive(spark, tables=tables).events.count() == rows
+        assert "events" in views(spark, tables)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from rostra.history.partitions import (
     WriterLife,
     shared,
     write_partition,
-    write_partition_document,
 )
 from rostra.history.runs import Key
 from rostra.history.schemas import KINDS_OF, TABLES
@@ -174,8 +173,8 @@ def test_held_rows_of_several_lives_are_found_again(tmp_path: Path) -> None:
     (tmp_path / held.files["held"]).rename(tmp_path / "held" / "batch=0" / "000.parquet")
     take = Take("held/batch=0", 3, 4, 2, "events")
     partition = Partition(str(tmp_path), "1", (WriterLife(Key("w", "eu.h2", 1), (take,)),), {})
-    written = msgspec.json.decode(write_partition_document(msgspec.json.encode(partition)))
-    assert [(row["writer"], row["seq"]) for row in rows_in(tmp_path, written["files"]["events"])] == [
+    written = write_partition(msgspec.json.decode(msgspec.json.encode(partition), type=Partition))
+    assert [(row["writer"], row["seq"]) for row in rows_in(tmp_path, written.files["events"])] == [
         ("eu.h2", 3),
         ("eu.h2", 4),
     ]

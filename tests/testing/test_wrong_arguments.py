@@ -45,6 +45,17 @@ def world(rostra_world: Worlds) -> World:
         ({"delivery": "fifo", "stable": "disk"}, 'stable with delivery="fifo"', 'add delivery="atomic"'),
         ({"membership": "agreed", "order": "hub"}, 'order with delivery="none"', 'add delivery="atomic"'),
         ({"take": print}, 'take with delivery="none"', 'add delivery="atomic"'),
+        (
+            {"membership": "agreed", "delivery": "atomic", "give": b"state", "take": print},
+            "give=b'state'",
+            "name a function",
+        ),
+        (
+            {"membership": "agreed", "delivery": "atomic", "take": "restore"},
+            "take='restore'",
+            "name a function",
+        ),
+        ({"membership": "agreed", "delivery": "atomic", "reconcile": 1}, "reconcile=1", "name a function"),
     ],
 )
 async def test_a_join_says_which_setting_is_wrong(

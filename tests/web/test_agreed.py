@@ -228,6 +228,24 @@ def test_the_page_of_an_agreed_group_fits_its_window(in_each_font: Browser, worl
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_top_of_the_page_does_not_cover_the_heading_that_a_link_leads_to(
+    in_each_font: Browser, world: Stage, width: int
+) -> None:
+    browser = in_each_font
+    browser.resize(width, 500)
+    world.do(lambda pretend: pretend.join_agreed(MEMBERS[0], LEDGER))
+    browser.go(f"{world.address}/")
+    browser.until_text("#views", "view 1")
+    browser.run("document.getElementById('views-link').click()")
+    browser.until(
+        "below the top of the page",
+        "const at = (each) => document.querySelector(each).getBoundingClientRect();"
+        "return scrollY > 0 && at('#views').top >= at('.top').bottom && at('#views').top < innerHeight",
+    )
+
+
+@pytest.mark.browser
 def test_a_world_without_agreed_groups_has_no_section_for_them(browser: Browser, world: Stage) -> None:
     browser.go(f"{world.address}/")
     browser.until_text("#group-list", "chess")

@@ -25,13 +25,28 @@ from rostra.cli.house import CommandAfter, after
 from rostra.cli.orders import LeaveReply, parse_order
 from rostra.cli.output import Format, OutputFormat
 from rostra.client import Me, Membership, Message
-from rostra.errors import NotAllowed
+from rostra.errors import BadInput, NotAllowed
 from rostra.names import Group, host_of
 
 
 class WeakChoice(StrEnum):
     RELAXED = "relaxed"
     LED = "led"
+
+
+def _membership(word: str) -> WeakChoice:
+    """Views are for a program to act on."""
+    if word == "agreed":
+        raise BadInput(
+            "rostra join --membership agreed: join has no views to show",
+            fix='in a program:  me.join(name, scope, membership="agreed")\n'
+            "for a command that runs at one member at a time:  rostra lead NAME -- COMMAND\n"
+            "to see a group:  rostra views GROUP, or, if it has messages, rostra tail GROUP",
+        )
+    try:
+        return WeakChoice(word)
+    except ValueError:
+        raise BadInput(f"--membership {word}", fix=f"use one of: {', '.join(WeakChoice)}") from None
 
 
 def register(app: typer.Typer) -> None:
@@ -55,11 +70,14 @@ def join(
         bool, typer.Option("--permanent", help="The group must be one that rostra name register registered.")
     ] = False,
     membership: Annotated[
-        WeakChoice,
+        str,
         typer.Option(
-            "--membership", help="What the group is: relaxed, or led, with one leader for the list."
+            "--membership",
+            help="What the group is: relaxed, or led, with one leader for the list.",
+            metavar="MEMBERSHIP",
+            autocompletion=lambda: list(WeakChoice),
         ),
-    ] = WeakChoice.RELAXED,
+    ] = WeakChoice.RELAXED.value,
     credential_file: CredentialFile = None,
     agent: Agent = None,
     token_file: OwnToken = None,
@@ -80,7 +98,7 @@ def join(
         rostra join 'acme!payroll@eu' --membership led --credential-file word.txt
     """
     key = group_of(group, scope)
-    how = _How(note.encode(), permanent, membership, read_credential(credential_file))
+    how = _How(note.encode(), permanent, _membership(membership), read_credential(credential_file))
     with within_scope(key, agent), _of_another_kind(key):
         return run_client(_join(key, name, how, agent, output, after(ctx)))
 

@@ -1,7 +1,7 @@
 """`rostra members`: the members of a group, and the health of each."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -22,11 +22,11 @@ from rostra.cli.asking import (
 from rostra.cli.common import EXIT_FAILED, EXIT_OK, Agent, OwnToken, command, remark, run_client
 from rostra.cli.house import HouseCommand
 from rostra.cli.output import Format, OutputFormat, busy, coloured, heading, show_rows, show_table, text_of
-from rostra.client import Members
-from rostra.client.sight import Sight, look
+from rostra.client.sight import Sight, checked, look
 from rostra.client.why import seconds
 from rostra.errors import NotAllowed
-from rostra.names import Group, host_of, incarnation_of, name_of, parent
+from rostra.groups.members import Member
+from rostra.names import Endpoint, Group, host_of, incarnation_of, name_of, parent, parse_endpoint
 
 ALIVE = "alive"
 UNKNOWN = "unknown"
@@ -76,7 +76,12 @@ async def _members(group: Group, agent: str | None, output: OutputFormat) -> int
             answer = await me.resolve(group.name, group.scope, fresh=True)
             took_s = perf_counter() - began
             host = me.host
-        if not answer.members:
+        stands_still = ""
+        found = answer.members
+        with contextlib.suppress(NotAllowed):
+            here, stands_still = agreed_here(checked(await admin.inspect(), admin.path), group)
+            found = found or tuple([Member(each, (0, 0), b"") for each in here])
+        if not found:
             if output is not OutputFormat.TABLE:
                 show_rows((), output, {"group": str(group), "isolated": answer.isolated, "members": []})
             if answer.isolated:
@@ -86,7 +91,7 @@ async def _members(group: Group, agent: str | None, output: OutputFormat) -> int
         sight = None
         with contextlib.suppress(NotAllowed), busy("asking the nodes in sight how they are"):
             sight = await look(admin, agent)
-    rows = list(rows_of(answer.members, sight))
+    rows = list(rows_of(found, sight))
     if output is not OutputFormat.TABLE:
         whole = {"group": str(group), "isolated": answer.isolated, "from": host, "members": rows}
         show_rows(rows, output, whole)
@@ -113,10 +118,22 @@ async def _members(group: Group, agent: str | None, output: OutputFormat) -> int
         remark(f"health is {sight.describe()}")
     if answer.isolated:
         remark(f"{host} is cut off from {parent(host)}: only its own part is known")
+    if stands_still:
+        remark(stands_still)
     return EXIT_OK
 
 
-def rows_of(members: Members, sight: Sight | None) -> Iterator[MemberRow]:
+def agreed_here(document: Mapping[str, Any], group: Group) -> tuple[list[Endpoint], str]:
+    """Members of an agreed group on the agent's own host, listed or not, and the remark if they stand
+    still."""
+    for known in document["agreed"]:
+        if known["group"] == str(group) and "here" in known:
+            still = f"members here stand still in view {known['number']} of {group}: {known['blocked']}"
+            return [parse_endpoint(each) for each in known["here"]], still if known["blocked"] else ""
+    return [], ""
+
+
+def rows_of(members: Iterable[Member], sight: Sight | None) -> Iterator[MemberRow]:
     doubts, otherwise = ({}, UNKNOWN) if sight is None else (dict(doubted(sight)), ALIVE)
     for member in members:
         endpoint = member.endpoint

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, cast
 
+import msgspec
 import typer
 
 from rostra.cli.changes import document as change_document
 from rostra.cli.common import EXIT_OK, remark
 from rostra.cli.following import until_told
-from rostra.cli.output import OutputFormat, say, show_json, text_of
+from rostra.cli.output import OutputFormat, say, show_json, show_rows, text_of
 from rostra.client import (
     AgreedConversation,
     Blocked,
@@ -28,10 +29,18 @@ from rostra.client import (
     View,
 )
 from rostra.client.choices import WeakMembership
+from rostra.client.commands import (
+    CommandAsked,
+    OrderBarrier,
+    StateDigest,
+    StateOffered,
+    StatePart,
+    decode_command,
+)
 from rostra.client.conversation import RoleName
 from rostra.client.group import Entering
 from rostra.client.ordered import StableName
-from rostra.errors import InDoubt, NotAllowed, RostraError
+from rostra.errors import UNDECODABLE, InDoubt, NotAllowed, RostraError
 from rostra.groups.attributes import Slow
 from rostra.groups.kinds import FIFO, LED_FIFO, PLAIN, DeliveryKind, GroupKind, MembershipKind
 from rostra.names import Endpoint, Group
@@ -176,6 +185,7 @@ async def send_ordered(
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError, RostraError):
             await reading
+        sending.show_whole()
     sending.sum_up()
     return EXIT_OK
 
@@ -189,12 +199,17 @@ class _Sending:
         self._count = 0
         self._first: Receipt | None = None
         self._last: Receipt | None = None
+        self._warned = False
+        self._documents: list[dict[str, int]] = []  # for one document of all
 
     async def read(self) -> None:
         """Members are given their own messages too; who does not read makes the others wait."""
         async for item in self._ordered.items(batch=BATCH):
             if isinstance(item, View):
                 self._changed.set()
+            elif isinstance(item, Messages) and not self._warned and any(map(command_words, item.bodies)):
+                self._warned = True
+                remark(f"{self._ordered.group} is of a replicated object: it passes over what is sent here")
             elif isinstance(item, Blocked):
                 remark(f"{self._ordered.group} stands still here, and so do we: {item.because}")
             elif isinstance(item, CallAsked):
@@ -231,10 +246,15 @@ class _Sending:
             return
         self._count += len(receipts)
         self._first, self._last = self._first or receipts[0], receipts[-1]
-        if self._output is not OutputFormat.TABLE:
-            for each in receipts:
-                show_json({"position": each.position, "view": each.view}, OutputFormat.JSONL)
-            sys.stdout.flush()
+        documents = [{"position": each.position, "view": each.view} for each in receipts]
+        if self._output is OutputFormat.JSON:
+            self._documents += documents
+        elif self._output is OutputFormat.JSONL:
+            show_rows(documents, self._output, None)
+
+    def show_whole(self) -> None:
+        if self._output is OutputFormat.JSON:
+            show_json({"group": str(self._ordered.group), "receipts": self._documents}, self._output)
 
     def sum_up(self) -> None:
         first, last = self._first, self._last
@@ -286,14 +306,40 @@ def _show_messages(
 ) -> None:
     if output is not OutputFormat.TABLE:
         for nth, body in enumerate(bodies):
-            said = message_document(Message(sender, body, first + nth, at))
-            show_json(said | {"position": position + nth}, OutputFormat.JSONL)
-    elif sys.stdout.isatty():
-        for nth, body in enumerate(bodies):
-            say(f"{position + nth:>7}  {body.decode(errors='backslashreplace')}")
+            said = message_document(Message(sender, body, first + nth, at)) | {"position": position + nth}
+            if words := command_words(body):
+                said["command"] = words
+            show_json(said, OutputFormat.JSONL)
+        return
+    lines = [
+        f"replicated object: {words}".encode() if (words := command_words(body)) else body for body in bodies
+    ]
+    if sys.stdout.isatty():
+        for nth, line in enumerate(lines):
+            say(f"{position + nth:>7}  {line.decode(errors='backslashreplace')}")
     else:
-        sys.stdout.buffer.write(b"\n".join(bodies) + b"\n")  # a script reads them as they are
+        sys.stdout.buffer.write(b"\n".join(lines) + b"\n")  # a script reads them as they are
     sys.stdout.flush()
+
+
+def command_words(body: bytes) -> str:
+    """What this is, if a replica of a replicated object sent it; no text begins like it."""
+    match decode_command(body):
+        case CommandAsked(name=name, arguments=arguments):
+            try:
+                given = ", ".join(map(ascii, msgspec.msgpack.decode(arguments)))
+            except (TypeError, *UNDECODABLE):
+                given = "..."
+            return f"command {name if name.isidentifier() else ascii(name)}({given})"
+        case StatePart():
+            return "a part of its state, for who joined"
+        case StateDigest(commands=commands):
+            return f"a digest of its state after {commands} commands"
+        case StateOffered(was=was):
+            return f"what {was!a} has of its state"
+        case OrderBarrier():
+            return "a mark in the order"
+    return ""
 
 
 def message_document(message: Message) -> dict[str, Any]:

@@ -75,7 +75,8 @@ def send(
     when all have them. If the group does not keep up, it reads more slowly.
 
     In a group with delivery="atomic" messages of all senders have one order. The answer is their positions in
-    it, when what the group promises of them holds; with -o jsonl one for each message.
+    it, when what the group promises of them holds; with -o jsonl one for each message, with -o json one
+    document of all.
 
     With --submit it is the same, for many programs that only send: a group with a thousand of them has one
     member more for each cluster.

@@ -81,7 +81,8 @@ def tail(
 
     In a group with delivery="atomic" all members have one order. On a terminal each message has its position
     before it, and views are shown between them, on stderr; documents have both. We are a member like others:
-    where all must have a message, we must; calls to all are answered with nothing.
+    where all must have a message, we must; calls to all are answered with nothing. What replicas of a
+    replicated object send is shown in words: its commands, and parts of its state.
 
     A slow reader of the lines makes the senders wait, unless --slow says otherwise; nothing is left out.
 

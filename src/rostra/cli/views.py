@@ -1,6 +1,7 @@
 """`rostra views`: the agreed view of a group, its rule, and the views before it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,9 @@ EXCLUSIVE = {
     "no": "several sides of a partition may live",
     "depends": "whether one side lives at most depends on who is where: rostra rehearse",
 }
+
+REVISED = "the same members: attributes changed, or whether it may go on"
+SAME = "the same members, whose order may have changed"
 
 
 def register(app: typer.Typer) -> None:
@@ -94,8 +98,8 @@ def show_group(info: GroupInfo) -> None:
     shown = [(name, cells) for name, cells in columns if name in ("rank", "member") or any(cells)]
     if rows:
         show_table([name for name, _ in shown], zip(*[cells for _, cells in shown], strict=True), flexible=1)
-    for past in reversed(info.history):
-        say(f"before: {_in_words(past)}")
+    for line in history_lines(info.history):
+        say(f"before: {line}")
     if info.attributes:
         remark(f"attributes: {_words(info.attributes)}")
     exclusive = exclusive_of(info)
@@ -158,14 +162,38 @@ def _past(view: View) -> dict[str, Any]:
     }
 
 
+def history_lines(views: Sequence[View]) -> list[str]:
+    """Of these views, oldest first, the last one first. Sides of a partition that met had views of the same
+    numbers: where they say the same, it is said once. Revisions in a row are one line."""
+    said: dict[tuple[str, str], None] = {}
+    numbers: set[str] = set()
+    for words, alike in groupby(views, _in_words):
+        same = list(dict.fromkeys([_number(view) for view in alike]))
+        if words != REVISED:
+            for number in same:
+                if (number, words) not in said:
+                    other = ", of another side" if number in numbers else ""
+                    said[number + other, words] = None
+                    numbers.add(number)
+        else:
+            said[same[0] if len(same) == 1 else f"{same[0]} to {same[-1]}", words] = None
+    return [f"view {number}   {words}" for number, words in reversed(said)]
+
+
+def _number(view: View) -> str:
+    assert view.id is not None
+    return f"{view.number}" + (f".{view.id.revision}" if view.id.revision else "")
+
+
 def _in_words(view: View) -> str:
     assert view.id is not None
     changes = [("joined", view.joined), ("left", view.left), ("failed", view.failed)]
     said = [f"{what} {_some(who)}" for what, who in changes if who]
     if view.parts:
         said.append(f"{len(view.parts)} parts merged")
-    revision = f".{view.id.revision}" if view.id.revision else ""
-    return f"view {view.number}{revision}   {'; '.join(said) or 'attributes changed, or it began'}"
+    if view.id.revision:
+        return "; ".join(said) or REVISED
+    return "; ".join(said) or ("it began" if view.number == 0 else SAME)
 
 
 def _some(endpoints: tuple[Endpoint, ...]) -> str:

@@ -50,6 +50,12 @@ def check_flags(**settings: object) -> None:
             raise BadInput(f"{setting}={value!r}", fix="use True or False")
 
 
+def check_callable(**settings: object) -> None:
+    for setting, value in settings.items():
+        if value is not None and not callable(value):
+            raise BadInput(f"{setting}={value!r}", fix="name a function")
+
+
 def check_unused(reason: str, fix: str, **settings: bool) -> None:
     """A setting that the chosen kind of group would not look at was meant for another kind."""
     for setting, is_given in settings.items():

@@ -8,6 +8,7 @@ each returns when it is done, and raises what `rostra.errors` has if it was refu
 answer came: it may have been done.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,12 @@ from msgspec import Struct
 
 from rostra.client.choices import check_scope_apart
 from rostra.client.session import within
-from rostra.errors import BadInput
+from rostra.errors import BadInput, NotAvailable, RostraError
 from rostra.groups.items import AgreedViewId, View
 from rostra.groups.kinds import GroupKind, MembershipKind
 from rostra.groups.members import Member
 from rostra.names import (
+    ROOT,
     Domain,
     Endpoint,
     Group,
@@ -128,7 +130,8 @@ class Groups:
     ) -> GroupInfo:
         """A group without members, which stays until it is deleted. `within` names a group of the same scope:
         only its members can join. Of its views the last `history` can be asked for, the present one among
-        them. Join it with ``create=False``: it is what it was created as."""
+        them. Join it with ``create=False``: it is what it was created as. `NotAvailable` if the scope, the
+        whole world, has no server: nobody could join."""
         check_survive(survive)
         check_survive(merge)
         if within:
@@ -142,8 +145,11 @@ class Groups:
         if not 1 <= history <= HISTORY_LENGTH_MAX:
             raise BadInput(f"history={history}", fix=f"choose a number from 1 to {HISTORY_LENGTH_MAX}")
         length = 0 if history == HISTORY_LENGTH_MAX else history
-        order = CreateGroup(kind, properties_of(attributes or {}), length)
-        return await self._order(self._key(name, scope), order, deadline_s)
+        order, group = CreateGroup(kind, properties_of(attributes or {}), length), self._key(name, scope)
+        info = await self._order(group, order, deadline_s)
+        if scope == ROOT and ROOT not in info.core:
+            await self._check_claimed(group, deadline_s)
+        return info
 
     async def set_attributes(
         self,
@@ -261,6 +267,21 @@ class Groups:
         return tuple(sorted(found if hosts else {parent(each) for each in found}))
 
     # The rest
+
+    async def _check_claimed(self, group: Group, deadline_s: float | None) -> None:
+        """Joins claim the group at the server of its scope, and the root need not have one: then nobody could
+        ever join. Only a join is told so; what was created is deleted. A server out of reach comes back."""
+        try:
+            stay = await self._me.join(
+                group.name, group.scope, membership="agreed", create=False, deadline_s=deadline_s
+            )
+        except NotAvailable:
+            with contextlib.suppress(RostraError):
+                await self.delete(group.name, group.scope, deadline_s=deadline_s)
+            raise
+        except RostraError:
+            return
+        await stay.leave(deadline_s=deadline_s)
 
     async def _order(self, group: Group, order: AnyOrder, deadline_s: float | None) -> GroupInfo:
         return self._info(group, await self._call(group, OrderCall(order), deadline_s))

@@ -227,6 +227,7 @@ class Joins:
         me = cast("Me", self)
         choices.check(membership, delivery)
         choices.check_octets(meta=meta, credential=credential)
+        choices.check_callable(give=give, take=take, reconcile=reconcile)
         choices.check_flags(online=online, permanent=permanent, unique=unique, create=create, wait=wait)
         if wait and (membership != "led" or delivery == "atomic" or role == "submit"):
             raise BadInput(

@@ -10,6 +10,7 @@ once.
 
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rostra.errors import BadInput
@@ -30,7 +31,7 @@ Question = Callable[["Archive"], "DataFrame"]
 FIX = "name one:  --tables DIR (made by rostra history ingest) or --journal DIR (what nodes write)"
 
 
-def views(spark: "SparkSession", tables: str) -> list[str]:
+def views(spark: "SparkSession", tables: str | Path) -> list[str]:
     """Every table as a view of its name, for SQL: as it is committed now. Says which they are."""
     from rostra.history.schemas import TABLES
 
@@ -48,8 +49,8 @@ class Archive:
         self,
         spark: "SparkSession | Callable[[], SparkSession]",
         *,
-        tables: str | None = None,
-        journal: str | None = None,
+        tables: str | Path | None = None,
+        journal: str | Path | None = None,
     ) -> None:
         if (tables is None) == (journal is None):
             both = tables is not None
@@ -57,7 +58,7 @@ class Archive:
         self._spark = spark
         self._unusable: dict[str, Seen] = {}  # files of a journal that could not be read
         self._tables = None if tables is None else Tables(tables)
-        self._journal = journal
+        self._journal = None if journal is None else str(journal)
 
     @cached_property
     def spark(self) -> "SparkSession":

@@ -87,15 +87,8 @@ def lives_table(spark: "SparkSession", lived: Mapping[Key, Lived]) -> "DataFrame
     """What questions need of lives: world, writer, epoch, role, began_at, last_at, ended_by."""
     from rostra.history.shape import schema
 
-    columns = schema(
-        world="text?",
-        writer="text?",
-        epoch="int64?",
-        role="text?",
-        began_at="time?",
-        last_at="time?",
-        ended_by="text?",
-    )
+    whose = {"world": "text?", "writer": "text?", "epoch": "int64?", "role": "text?"}
+    columns = schema(**whose, began_at="time?", last_at="time?", ended_by="text?")
     return spark.createDataFrame([(*key, *each) for key, each in lived.items()], columns)
 
 

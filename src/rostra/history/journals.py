@@ -9,6 +9,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -126,10 +127,11 @@ def chosen(good: Iterable[Seen]) -> list[Piece]:
     return [*made.accepted, *made.late]
 
 
-def segments(journal: str) -> list[str]:
+def segments(journal: str | Path) -> list[str]:
     """Every segment of a journal, or of all journals that a pattern matches, as Spark calls them."""
     found = []
-    for each in sorted(glob.glob(journal)) if "*" in journal and "://" not in journal else [journal]:
+    where = str(journal).removeprefix("file://")
+    for each in sorted(glob.glob(where)) if "*" in where and "://" not in where else [where]:
         place = LocalDirectory(each)
         if not place.exists():
             raise BadInput(f"there is no journal at {place}", fix="name the directory that nodes write to")

@@ -7,36 +7,18 @@ wait for a name.
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from functools import wraps
 from inspect import signature
-from typing import Concatenate, Final, ParamSpec
+from typing import Concatenate, ParamSpec
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType
 
 from rostra.history.places import enclosing
 from rostra.names import ROOT
 
 P = ParamSpec("P")
-
-SOMETHING: Final[dict[type[DataType], object]] = {
-    StringType: "",
-    LongType: 0,
-    DoubleType: 0.0,
-    BooleanType: False,
-    TimestampType: datetime(1970, 1, 1, tzinfo=UTC),
-    ArrayType: [],
-}
 
 
 def closest(word: str, known: Collection[str], *, alike: float = 0.6) -> str:
@@ -91,7 +73,9 @@ def _or_fail(answer: DataFrame, events: DataFrame, wrong: Sequence[Column]) -> D
     not null, so that the answer's are as they were."""
     names = events.agg(F.collect_set("group").alias("groups"), F.collect_set("writer").alias("writers"))
     nothing = [
-        F.lit(SOMETHING[type(field.dataType)]).cast(field.dataType).alias(field.name)
+        (F.array() if isinstance(field.dataType, ArrayType) else F.lit(0))
+        .cast(field.dataType)
+        .alias(field.name)
         for field in answer.schema
     ]
     return answer.unionByName(names.where(F.coalesce(*wrong)).select(*nothing))

@@ -166,28 +166,13 @@ def _judge(
             beside: dict[tuple[str, int], list[JournalLine]] = {}
             near = lines_around(archive.events, wrong, around)
             for row in near.orderBy("world", "offence", "place").collect():
-                beside.setdefault((row["world"], row["offence"]), []).append(
-                    JournalLine(
-                        row["place"],
-                        row["writer"],
-                        row["epoch"],
-                        row["seq"],
-                        row["at"],
-                        row["kind"],
-                        msgspec.json.decode(row["line"]),
-                    )
-                )
+                said = {name: row[name] for name in JournalLine.__struct_fields__[:-1]}
+                line = JournalLine(**said, says=msgspec.json.decode(row["line"]))
+                beside.setdefault((row["world"], row["offence"]), []).append(line)
             for row in wrong.orderBy("world", "offence").collect():
-                broken.setdefault(row["world"], []).append(
-                    Offence(
-                        row["at"],
-                        row["text"],
-                        row["writer"],
-                        row["epoch"],
-                        row["seq"],
-                        beside.get((row["world"], row["offence"]), []),
-                    )
-                )
+                said = {name: row[name] for name in Offence.__struct_fields__[:-1]}
+                offence = Offence(**said, lines=beside.get((row["world"], row["offence"]), []))
+                broken.setdefault(row["world"], []).append(offence)
             commands = {world: replay_command(world, journal) for world in broken}
     return [
         AuditVerdict(**row, offences=broken.get(row["world"], []), replay=commands.get(row["world"], ""))

@@ -76,15 +76,9 @@ def _states(rows: pa.Table) -> pa.Table:
 
 def _state(row: Any, members: tuple[str, ...] | None) -> dict[str, Any]:
     return {
-        "world": row["world"],
+        **{name: row[name] for name in ("world", "epoch", "seq", "at", "group", "view", "fence")},
         "seen_by": row["writer"],
-        "epoch": row["epoch"],
-        "seq": row["seq"],
-        "at": row["at"],
-        "group": row["group"],
         "number": row["first"],
-        "view": row["view"],
-        "fence": row["fence"],
         "members": members,
         "blocked": row["what"] if row["kind"] == "blocked" else None,
     }

@@ -47,6 +47,12 @@ def remove_some(server: "AgreedServer", now: Instant, out: list[Effect]) -> None
         server._propose_loss(now, core, group, gone, out)
 
 
+def is_lost(server: "AgreedServer", core: "CoreSet", group: Group, host: Domain) -> bool:
+    """Will its members be removed from this group, unless it says first that it holds them?"""
+    lost = (*server._lost, *server.losing.get((core.core.set, group), ()))
+    return any(inside(domain, host) for domain in lost) and group not in server._holding.get(host, {})
+
+
 def next_s(server: "AgreedServer") -> float:
     """How long until the next of them: at once, or when other changes are done."""
     name = next(iter(server.losing), (None, None))[0]

@@ -77,8 +77,9 @@ class ViewAgreed(Recallable, frozen=True):
         lost = f" ({', '.join([each.server for each in self.lost])} is lost)" if self.lost else ""
         fence = "" if self.fence is None else f"; fence {self.fence}"
         stands = f"; this side must not go on: {self.blocked}" if self.blocked else ""
+        why = "ordered by rostra group or me.groups" if self.because == "order" else self.because
         text = (
-            f"set({self.set}) agreed on view {self.id[0]} of {self.group} without it: {self.because}{lost}, "
+            f"set({self.set}) agreed on view {self.id[0]} of {self.group} without it: {why}{lost}, "
             f"noticed by {self.noticed.server}, acknowledged by {len(self.acks)} servers{fence}{stands}"
         )
         return RecallNote("agreed", self.group, gone, text)

@@ -320,7 +320,8 @@ def standing(rule: Rule, view: RuleMembers, here: Iterable[MemberId], state: Liv
     ``size > 3`` it is the first of four. So an attempt for which it does not hold lives on no side either."""
     if not state.members:
         if not _holds_whole(rule, view):
-            return Verdict(False, f"none has lived yet, and {len(view)} members are not what the rule asks")
+            many = f"{len(view)} member{'s' * (len(view) != 1)}"
+            return Verdict(False, f"no view has lived yet: the rule does not hold for {many}")
         attempts = [each for each in state.attempts if _holds_whole(rule, each.members)]
         state = LivingState(state.fence, (), tuple(attempts))
     return verdict(rule, here, state)

@@ -725,7 +725,7 @@ class AgreedServer(Holdings, Service):
 
     def _tell(self, core: CoreSet, group: Group, hosts: Iterable[Domain], out: list[Effect]) -> None:
         """The present view, to these hosts below us, and those on the way to it: to each as a difference from
-        what it has. A host that is back while its members are being removed waits for what comes of that."""
+        what it has. A host that is back while its members are removed, or soon will be, waits for that."""
         known = core.table.get(group)
         if known is None:
             return
@@ -738,7 +738,7 @@ class AgreedServer(Holdings, Service):
         going = self._proposed(core, group, GroupVerb.FAIL)
         away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
         for host in hosts:
-            if inside(self.domain, host) and host not in away:
+            if inside(self.domain, host) and host not in away and not losses.is_lost(self, core, group, host):
                 if (had := told.ids.get(host)) not in bases:
                     bases[had] = base_of(known, had)
                 base = bases[had]

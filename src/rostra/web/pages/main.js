@@ -57,6 +57,12 @@ on(["world"], () => {
 byId("lost-retry").addEventListener("click", () => stream.retry());
 setInterval(showConnection, 500);
 
+/* What a link leads to is not to be under the top of the page, however many rows that has. */
+const bar = document.querySelector(".top");
+const below = () => document.documentElement.style.setProperty("--top-height", `${Math.ceil(bar.getBoundingClientRect().height)}px`);
+new ResizeObserver(below).observe(bar);
+below();
+
 for (const part of [tree, detail, lab, sightings, streams, timeline, agreed, led]) part.start();
 groups.start(follow);
 stream.open(pinned);
