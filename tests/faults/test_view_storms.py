@@ -30,6 +30,7 @@ FOUND_SOMETHING = (
     7000974,
     7007207,
     40005391,
+    50002498,
 )  # eleven of the first fifty did, too
 
 

@@ -1,10 +1,12 @@
 """Members of branches that are lost are removed from their groups (V-018, V-064): from some groups in each
 turn, since a host may be in thousands, and a server that computes for seconds is given up itself."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rostra.core.effects import Effect, Instant, TimerKey
-from rostra.names import Domain, Group, inside
+from rostra.names import Domain, Group, host_of, inside
+from rostra.protocols.agreed.changes import GroupVerb
 from rostra.protocols.agreed.config import LOSS_AFTER_S, QUEUE_MAX
 
 if TYPE_CHECKING:
@@ -47,10 +49,18 @@ def remove_some(server: "AgreedServer", now: Instant, out: list[Effect]) -> None
         server._propose_loss(now, core, group, gone, out)
 
 
-def is_lost(server: "AgreedServer", core: "CoreSet", group: Group, host: Domain) -> bool:
-    """Will its members be removed from this group, unless it says first that it holds them?"""
+def hosts_away(server: "AgreedServer", core: "CoreSet", group: Group, hosts: Iterable[Domain]) -> set[Domain]:
+    """Those of them whose members are being removed from this group: they may be back already. Or will be, or
+    were just now, as of a lost branch, and the host did not say since that it holds them."""
+    going = server._proposed(core, group, GroupVerb.FAIL)
+    away = {host_of(id.endpoint) for id in going if id in server._held(id, group)}
     lost = (*server._lost, *server.losing.get((core.core.set, group), ()))
-    return any(inside(domain, host) for domain in lost) and group not in server._holding.get(host, {})
+    below = {host_of(id.endpoint) for id in going}
+    for host in hosts:
+        is_lost = host in below or any(inside(domain, host) for domain in lost)
+        if is_lost and group not in server._holding.get(host, {}):
+            away.add(host)
+    return away
 
 
 def next_s(server: "AgreedServer") -> float:

@@ -735,10 +735,10 @@ class AgreedServer(Holdings, Service):
         told = core.told.setdefault(group, ToldGroup())
         bases: dict[ViewId | None, AgreedView | None] = {}  # of what a host has: nearly all have the same
         by_base: dict[ViewId | None, list[Domain]] = {}
-        going = self._proposed(core, group, GroupVerb.FAIL)
-        away = {host_of(id.endpoint) for id in going if id in self._held(id, group)}
-        for host in hosts:
-            if inside(self.domain, host) and host not in away and not losses.is_lost(self, core, group, host):
+        below = [host for host in hosts if inside(self.domain, host)]
+        away = losses.hosts_away(self, core, group, below)
+        for host in below:
+            if host not in away:
                 if (had := told.ids.get(host)) not in bases:
                     bases[had] = base_of(known, had)
                 base = bases[had]
