@@ -284,6 +284,8 @@ def test_a_led_group_is_joined_and_its_list_says_no_cause(cluster: Cluster) -> N
     with cluster.begin("join", "team@eu", "--membership", "led") as join:
         remark(join, "is in team@eu")
         assert cluster.run("set", "team@eu", host="eu.h1").out.startswith("team@eu   led by eu.h1   1 member")
+        join.send_signal(signal.SIGINT)
+        assert join.wait(WITHIN_S) == 0
     led = Member(Endpoint("eu.h1/ann#7"), (1, 1), kind=LED)
     said = document(make_group("team", "eu"), Joined((led,), Cause.MERGE), (led,), 0.0)
     assert [line.plain[10:] for line in lines(said, 0.0)] == ["+ eu.h1/ann#7 is listed"]

@@ -86,7 +86,7 @@ def first_failure(tried: Iterable[int]) -> str:
     ("plant", "seed", "found"),
     [
         (gives_up_where_no_member_has_the_state, 2, "states:"),
-        (counts_from_an_order_that_is_over, 30, "state:"),
+        (counts_from_an_order_that_is_over, 134, "state:"),
         (founds_what_others_have_founded, 180, "state:"),
         (gives_one_message_less_than_it_says, 7, "state:"),
         (mixes_what_two_donors_gave, 12, "malformed"),
