@@ -219,7 +219,7 @@ class AgreedServer(Holdings, Service):
                 self._synced.discard(peer)
                 if self._neighbours.relation(peer) is Relation.CHILD:
                     self._forget_holding(peer)
-                    is_moved = isinstance(event, LinkMoved)
+                    is_moved = isinstance(event, LinkMoved) and not self._neighbours.cluster
                     if is_moved and any(core.has_members(peer) for core in self._ordinary()):
                         self._lost[peer] = now + RESTORE_S  # which of its hosts were lost, nobody says
                 self._link_of_set(now, peer, event, out)
@@ -503,8 +503,7 @@ class AgreedServer(Holdings, Service):
         self._forget_holding(domain)
         for core in self._ordinary():
             if core.has_members(domain):
-                until = self._lost.get(domain, lent_until)  # it may have had time to come back
-                self._lost[domain] = max(lent_until, min(until, self._now + self._config.doubt_after_s))
+                self._lost[domain] = max(lent_until, self._lost.get(domain, lent_until))
             for told in core.told.values():
                 for host in [host for host in told.ids if inside(domain, host)]:
                     del told.ids[host]
