@@ -404,10 +404,6 @@ def _state(
     )
 
 
-def _past(view: AgreedView) -> PastView:
-    return PastView(view.id, len(view.members), view.joined, view.left, view.failed, view.parts)
-
-
 def _stay_after(group: Group, order: AnyOrder) -> set[Group]:
     """Groups that stay without members from this order on."""
     match order:

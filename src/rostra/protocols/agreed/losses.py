@@ -50,15 +50,15 @@ def remove_some(server: "AgreedServer", now: Instant, out: list[Effect]) -> None
 
 
 def hosts_away(server: "AgreedServer", core: "CoreSet", group: Group, hosts: Iterable[Domain]) -> set[Domain]:
-    """Those of them whose members are being removed from this group: they may be back already. Or will be, or
-    were just now, as of a lost branch, and the host did not say since that it holds them."""
+    """Those that get no view now, though they may be back: their members are being removed from this group,
+    or will be, as of a lost branch, unless the host says first that it holds them."""
     going = server._proposed(core, group, GroupVerb.FAIL)
+    failing = {host_of(id.endpoint) for id in going}
     away = {host_of(id.endpoint) for id in going if id in server._held(id, group)}
     lost = (*server._lost, *server.losing.get((core.core.set, group), ()))
-    below = {host_of(id.endpoint) for id in going}
     for host in hosts:
-        is_lost = host in below or any(inside(domain, host) for domain in lost)
-        if is_lost and group not in server._holding.get(host, {}):
+        is_going = host in failing or any(inside(domain, host) for domain in lost)
+        if is_going and group not in server._holding.get(host, {}):
             away.add(host)
     return away
 
